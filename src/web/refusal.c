@@ -38,21 +38,16 @@ bool ci_http_is_beyond(const struct ci_http_server *server)
     return coir_scope_live(server->here.connections) >= options->connections_max + others;
 }
 
-int ci_http_turn_take(struct ci_http_connection *connection)
+int ci_http_turn_try(struct ci_http_connection *connection)
 {
-    struct ci_http_server *server = connection->server;
-    if (ci_likely(server->options->requests_max == COIR_UNLIMITED))
-        return 0;
     ci_check(!connection->has_turn, "web/refusal.h 1");
-    int rc = coir_semaphore_try_acquire(&server->turns, 1);
+    int rc = coir_semaphore_try_acquire(&connection->server->turns, 1);
     connection->has_turn = rc == 0;
     return rc;
 }
 
-void ci_http_turn_give(struct ci_http_connection *connection)
+void ci_http_turn_return(struct ci_http_connection *connection)
 {
-    if (ci_likely(!connection->has_turn))
-        return;
     connection->has_turn = false;
     coir_semaphore_release(&connection->server->turns, 1);
 }

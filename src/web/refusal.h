@@ -24,11 +24,23 @@ size_t ci_http_places(const coir_serve_http_options *options);
 /* Whether a new connection is one too many, and is not to wait. */
 bool ci_http_is_beyond(const struct ci_http_server *server);
 
+/* Of a server that has a limit. */
+int ci_http_turn_try(struct ci_http_connection *connection);
+void ci_http_turn_return(struct ci_http_connection *connection);
+
 /* Takes a turn: 0; -EAGAIN there is none. */
-int ci_http_turn_take(struct ci_http_connection *connection);
+static inline int ci_http_turn_take(struct ci_http_connection *connection)
+{
+    bool any = connection->server->options->requests_max == COIR_UNLIMITED;
+    return ci_likely(any) ? 0 : ci_http_turn_try(connection);
+}
 
 /* Gives the turn back, if the connection has one. */
-void ci_http_turn_give(struct ci_http_connection *connection);
+static inline void ci_http_turn_give(struct ci_http_connection *connection)
+{
+    if (ci_unlikely(connection->has_turn))
+        ci_http_turn_return(connection);
+}
 
 /* Sends the answer to a client that is refused. False: it cannot be sent, or is not to be. */
 bool ci_http_refuse(struct ci_http_connection *connection);
