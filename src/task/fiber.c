@@ -120,20 +120,30 @@ static CI_NOINLINE struct ci_fiber *next_for_call(struct ci_worker *worker,
     return next_fiber(worker, fiber);
 }
 
+/* For a member that has completed of a coir_any that a fiber awaits: ends it here, and returns the
+ * fiber if the coir_any has ended with it. The members of other groups may begin more members,
+ * whose frames belong on the worker's own stack. */
 static CI_NOINLINE struct ci_fiber *next_for_member(struct ci_worker *worker,
                                                     struct ci_runnable *runnable)
 {
-    struct ci_fiber *fiber = ci_group_fiber(worker, runnable);
-    return fiber ? next_fiber(worker, fiber) : NULL;
+    struct ci_branch *branch = ci_container_of(runnable, struct ci_branch, runnable);
+    const struct ci_group *group = branch->owner;
+    if (runnable->inner != &branch->end || branch->link.next /* in a set */ ||
+        group->mode != CI_GROUP_ANY || group->future.caller->kind != &ci_fiber_kind)
+        return NULL;
+    ci_pop_ready(worker);
+    worker->runnable = runnable;
+    worker->fiber = NULL;
+    coir_future *back = branch->end.kind->poll(&branch->end);
+    return back ? next_fiber(worker, ci_fiber_of(back)) : NULL;
 }
 
 struct ci_fiber *ci_next_fiber_behind(struct ci_worker *worker)
 {
     struct ci_runnable *runnable = worker->ready;
-    const coir_future_kind *kind = runnable->inner->kind;
-    return kind == &ci_call_kind               ? next_for_call(worker, runnable)
-           : kind == &ci_group_member_end_kind ? next_for_member(worker, runnable)
-                                               : NULL;
+    return runnable->inner->kind == &ci_call_kind ? next_for_call(worker, runnable)
+           : ci_runnable_is_branch(runnable)      ? next_for_member(worker, runnable)
+                                                  : NULL;
 }
 
 coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg)

@@ -5,7 +5,7 @@
 
 #include "base/atomic.h"
 #include "base/check.h"
-#include "task/park.h"
+#include "task/waiter.h"
 
 /* The members that have begun and not ended. */
 static int32_t count_running(const struct ci_group *group)
@@ -51,7 +51,7 @@ static void member_ended(struct ci_group *group, struct ci_branch *branch)
 
 static coir_future *member_end_poll(coir_future *end);
 
-const coir_future_kind ci_group_member_end_kind =
+static const coir_future_kind member_end_kind =
     COIR_FUTURE_KIND("the rest of its group", member_end_poll, NULL);
 
 /* A member that is in flight already: in another group, or twice in this one. It is left alone;
@@ -82,7 +82,7 @@ static void begin(struct ci_worker *worker, struct ci_group *group, struct ci_br
         refuse(group);
         return;
     }
-    ci_branch_begin(branch, group, group->owner, &ci_group_member_end_kind);
+    ci_branch_begin(branch, group, group->owner, &member_end_kind);
     group->live++;
     if (next->kind == &ci_call_kind) { /* a stackful call: it needs a stack of its own */
         ci_ready(worker, &branch->runnable);
@@ -173,20 +173,6 @@ static coir_future *member_end_poll(coir_future *end)
         return NULL;
     worker->runnable = group->owner;
     return finish(group);
-}
-
-struct ci_fiber *ci_group_fiber(struct ci_worker *worker, struct ci_runnable *runnable)
-{
-    coir_future *end = runnable->inner;
-    struct ci_group *group = ci_container_of(end, struct ci_branch, end)->owner;
-    /* a group of another mode may begin members, whose frames belong on the worker's own stack */
-    if (group->mode != CI_GROUP_ANY || group->future.caller->kind != &ci_fiber_kind)
-        return NULL;
-    ci_pop_ready(worker);
-    worker->runnable = runnable;
-    worker->fiber = NULL;
-    coir_future *back = member_end_poll(end);
-    return back ? ci_fiber_of(back) : NULL;
 }
 
 coir_future *ci_group_init(coir_group *opaque, coir_branch *branches, size_t count,

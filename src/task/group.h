@@ -16,9 +16,6 @@
 #include "base/options.h"
 #include "task/branch.h"
 
-struct ci_fiber;
-struct ci_worker;
-
 enum ci_group_mode { CI_GROUP_JOIN, CI_GROUP_JOIN_OR_CANCEL, CI_GROUP_ANY };
 
 /* The winner is an index, or one of these. */
@@ -47,13 +44,5 @@ coir_future *ci_group_init(coir_group *group, coir_branch *branches, size_t coun
 /* Decides a coir_any: `winner` is the member that wins, or CI_NOBODY_EVER. False: it was decided
  * before. From any thread. */
 bool ci_group_decide(struct ci_group *group, int32_t winner);
-
-/* What a member returns to. */
-extern const coir_future_kind ci_group_member_end_kind;
-
-/* For a runnable of that kind, which is next in the run queue: if a fiber awaits its group, and
- * that is a coir_any, takes the runnable off and ends the member, on the caller's stack. Returns
- * the fiber if the group has ended with it. */
-struct ci_fiber *ci_group_fiber(struct ci_worker *worker, struct ci_runnable *runnable);
 
 #endif
