@@ -57,7 +57,7 @@ static void dump_scope(const struct ci_scope *scope, int depth, ci_dump_fn *line
     }
     if (scope->resting) {
         char count[40];
-        snprintf(count, sizeof count, "%zu tasks", scope->resting);
+        snprintf(count, sizeof count, "%zu task%s", scope->resting, scope->resting == 1 ? "" : "s");
         line(arg, depth, "(at rest)", count, 0, NULL);
     }
 }

@@ -398,7 +398,8 @@ static void copy_resting(struct copy *copy, const struct ci_scope *scope, int pa
     to->state = CI_TASK_RESTS;
     to->deadline = COIR_NEVER;
     to->first_line = snapshot->lines.count;
-    snprintf(to->name, sizeof to->name, "%zu tasks", scope->resting);
+    snprintf(to->name, sizeof to->name, "%zu task%s", scope->resting,
+             scope->resting == 1 ? "" : "s");
 }
 
 static void copy_scope(struct copy *copy, const struct ci_scope *scope, int parent, int depth)
