@@ -68,9 +68,7 @@ struct ci_op {
     uint8_t pending;  /* not 0 while it belongs to the driver, which uses it for its state */
     bool no_wait : 1; /* -EAGAIN instead of waiting */
     bool lazy : 1;    /* a write: see 6; the driver may clear this */
-    /* a read, or a poll before one: nothing is read ahead; of a Unix socket or datagrams: room to
-     * write does not wake the worker, unless a write waits for it */
-    bool exact : 1;
+    bool exact : 1;   /* a read, or a poll before one: nothing is read ahead */
     /* a poll, after a system call of the caller's that would have blocked: the descriptor may be
      * armed for this wait alone, so that nothing else wakes the worker */
     bool once : 1;

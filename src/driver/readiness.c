@@ -150,7 +150,7 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
         slot->ready = 0;
     } else if (op->kind == CI_OP_POLL && !slot->registered) {
         /* nothing is known yet: the registration reports what holds of what it is for */
-        slot->ready &= op->exact ? (uint8_t)~ci_slot_wanted_by(op) : 0;
+        slot->ready &= (uint8_t)~ci_slot_wanted_by(op);
     } else if (slot->ready & ci_slot_wanted_by(op) && ci_slot_attempt(slot, op)) {
         return true;
     }

@@ -22,14 +22,15 @@ void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op)
     slot->generation = (uint32_t)op->len - 1; /* claim adds one */
 }
 
-/* A Unix socket reports that it is writable each time its peer has read, and one for datagrams each
- * time that one has left: if both directions were registered at once, each echo would wake the
- * worker a second time. */
+/* Only what was waited for: of the other direction many a socket reports edges that nobody needs.
+ * Room is reported with what arrives, by a Unix socket each time its peer has read, by one for
+ * datagrams each time that one has left; each of them would end a wait. */
 static unsigned directions_of(const struct ci_slot *slot, const struct ci_op *op)
 {
     if (slot->use == CI_SLOT_LISTENER)
         return COIR_READ;
-    return op->exact ? ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE) : COIR_READ | COIR_WRITE;
+    return op->kind == CI_OP_CONNECT ? COIR_READ | COIR_WRITE /* it will be read */
+                                     : ci_slot_directions(op);
 }
 
 static int add(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd, unsigned events,

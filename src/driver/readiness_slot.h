@@ -1,11 +1,9 @@
 /* A descriptor's slot: what readiness.c knows of it, what waits for it, and how it is registered
  * with the selector.
  *
- * A descriptor of coir's is registered once, edge-triggered, for both directions; or, where the
- * socket reports an edge for each message that its peer takes, or that has left (a Unix socket, one
- * for datagrams: `op->exact`), for the directions that were waited for. `ready` caches what the
- * edges reported: an event sets a bit, a call that would have blocked clears it
- * (readiness_attempt.c).
+ * A descriptor of coir's is registered once, edge-triggered, for the direction that is waited for
+ * first, and for both as soon as the other one is. `ready` caches what the edges reported: an event
+ * sets a bit, a call that would have blocked clears it (readiness_attempt.c).
  *
  * A poll with `op->once` that is alone makes that registration one-shot (3), so that nothing else
  * wakes the worker. Then nothing is cached: a bit of `ready` means that an attempt is worthwhile.
@@ -70,11 +68,17 @@ static inline uint8_t ci_slot_wanted_by(const struct ci_op *op)
     return (uint8_t)(op->events | CI_SLOT_GONE | (op->events & COIR_READ ? CI_EVENT_END : 0));
 }
 
+/* The directions whose edges an operation waits for: a hang-up can show in either (kqueue). */
+static inline unsigned ci_slot_directions(const struct ci_op *op)
+{
+    unsigned wanted = ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE);
+    return wanted ? wanted : COIR_READ | COIR_WRITE;
+}
+
 /* Whether the registration of a descriptor of coir's reports what the operation waits for. */
 static inline bool ci_slot_reports(const struct ci_slot *slot, const struct ci_op *op)
 {
-    unsigned needed = ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE);
-    return slot->registered && !slot->once && !(needed & ~(unsigned)slot->events);
+    return slot->registered && !slot->once && !(ci_slot_directions(op) & ~(unsigned)slot->events);
 }
 
 /* Makes the system call of an operation. True: it has completed. */
