@@ -540,8 +540,9 @@ static bool converse(struct visitor *v, char kind)
 static void find_told(struct visitor *v, coir_time limit)
 {
     COIR_DEADLINE(coir_in(limit));
-    while (v->place->accepted && !v->place->told)
+    do /* the handler may not have returned yet */
         MUST_BE(coir_sleep_for(10 * COIR_MS), 0);
+    while (v->place->accepted && !v->place->told);
 }
 
 static void close_it(struct visitor *v)
