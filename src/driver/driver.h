@@ -74,7 +74,8 @@ struct ci_op {
     bool once : 1;
     bool peek : 1; /* a CI_OP_READ with no_wait: the bytes stay, for the next read */
     /* a CI_OP_RECEIVE_MANY: also what the options of the socket ask for; without it, descriptors
-     * that come with a datagram are closed by the system */
+     * that come with a datagram are closed by the system; a read: descriptors may come with the
+     * bytes, and are closed */
     bool ancillary : 1;
     uint8_t events; /* enum coir_events */
     int32_t result;

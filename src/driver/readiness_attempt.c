@@ -19,7 +19,7 @@ static ssize_t call(const struct ci_op *op)
 
 static size_t total(const struct ci_op *op)
 {
-    size_t sum = 0;
+    size_t sum = op->kind == CI_OP_READ ? op->len : 0;
     for (int i = 0; i < op->count; i++)
         sum += op->iov[i].iov_len;
     return sum;
@@ -56,16 +56,31 @@ static bool transfer(struct ci_slot *slot, struct ci_op *op)
     return note(slot, op, rc, op->kind == CI_OP_WRITE ? COIR_WRITE : COIR_READ, partial);
 }
 
+/* A receive ends short where descriptors came with the bytes, which are dropped: `cut`. */
+static ssize_t receive_beside_descriptors(const struct ci_op *op, bool *cut)
+{
+    struct iovec piece = {op->buf, op->len};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    if (op->kind == CI_OP_READV) {
+        message.msg_iov = (struct iovec *)(uintptr_t)op->iov;
+        message.msg_iovlen = (size_t)op->count;
+    }
+    ssize_t rc = ci_sys_recvmsg(op->fd, &message);
+    *cut = message.msg_flags & MSG_CTRUNC;
+    return rc;
+}
+
 bool ci_slot_call(struct ci_slot *slot, struct ci_op *op)
 {
+    bool cut = false, is_transfer = op->kind <= CI_OP_WRITEV && !op->peek;
     ssize_t rc;
-    if (ci_likely(op->kind <= CI_OP_WRITE))
+    if (ci_likely(op->kind <= CI_OP_WRITE && !op->ancillary))
         return transfer(slot, op);
     do
-        rc = call(op);
+        rc = is_transfer && op->ancillary ? receive_beside_descriptors(op, &cut) : call(op);
     while (ci_unlikely(rc == -EINTR));
     uint8_t bit = ci_slot_wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
-    bool partial = op->kind <= CI_OP_WRITEV && rc > 0 && (size_t)rc < total(op);
+    bool partial = is_transfer && !cut && rc > 0 && (size_t)rc < total(op);
     return note(slot, op, rc, bit, partial);
 }
 

@@ -202,6 +202,7 @@ static coir_future *read_more(struct reader_op *op)
         .buf = reader->data + reader->end,
         .len = reader->room - reader->end,
         .exact = reader->stream->is_unix,
+        .ancillary = reader->stream->is_unix,
     };
     return ci_io_init(&op->io, reader->stream, &io);
 }

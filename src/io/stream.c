@@ -243,20 +243,22 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, struct ci_hol
 
 /* ---- the calls ---- */
 
-#define READ_OP(stream, to, size)        \
-    (&(struct ci_op){.fd = (stream)->fd, \
-                     .kind = CI_OP_READ, \
-                     .buf = (to),        \
-                     .len = (size),      \
-                     .exact = (stream)->is_unix})
+#define READ_OP(stream, to, size)                \
+    (&(struct ci_op){.fd = (stream)->fd,         \
+                     .kind = CI_OP_READ,         \
+                     .buf = (to),                \
+                     .len = (size),              \
+                     .exact = (stream)->is_unix, \
+                     .ancillary = (stream)->is_unix})
 #define WRITE_OP(stream, from, size) \
     (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITE, .data = (from), .len = (size)})
-#define READV_OP(stream, vec, n)          \
-    (&(struct ci_op){.fd = (stream)->fd,  \
-                     .kind = CI_OP_READV, \
-                     .iov = (vec),        \
-                     .count = (n),        \
-                     .exact = (stream)->is_unix})
+#define READV_OP(stream, vec, n)                 \
+    (&(struct ci_op){.fd = (stream)->fd,         \
+                     .kind = CI_OP_READV,        \
+                     .iov = (vec),               \
+                     .count = (n),               \
+                     .exact = (stream)->is_unix, \
+                     .ancillary = (stream)->is_unix})
 #define WRITEV_OP(stream, vec, n) \
     (&(struct ci_op){.fd = (stream)->fd, .kind = CI_OP_WRITEV, .iov = (vec), .count = (n)})
 #define POLL_OP(stream, what)                   \

@@ -454,6 +454,34 @@ TEST_REAL(descriptors_come_to_one_who_waits)
     pass_to_one_who_waits();
 }
 
+static int read_twice(void *stream)
+{
+    char bytes[8];
+    CHECK_EQ(coir_read(stream, bytes, sizeof bytes), 2);
+    CHECK_EQ(coir_read(stream, bytes, sizeof bytes), 2);
+    CHECK(memcmp(bytes, "cd", 2) == 0);
+    return 0;
+}
+
+/* The system ends a receive at the descriptors: that it was short does not say that it was all. */
+static void read_past_descriptors(void)
+{
+    struct pair pair = make_pair("unix:@");
+    COIR_DEADLINE(coir_in(10 * COIR_S));
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, read_twice, pair.server), 0);
+    coir_yield();
+    CHECK_EQ(coir_unix_send_fds(pair.client, "ab", 2, &(coir_fd){0}, 1), 2);
+    CHECK_EQ(coir_write(pair.client, "cd", 2), 2);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close_pair(&pair);
+}
+
+TEST_REAL(bytes_after_descriptors_that_nobody_takes_are_read)
+{
+    read_past_descriptors();
+}
+
 static void ask_for_nonsense(void)
 {
     struct pair pair = make_pair("unix:@");
