@@ -40,24 +40,6 @@ int ci_ws_options_read(coir_ws_options *options, const coir_ws_options *given)
 
 /* ---- making ---- */
 
-bool ci_ws_wake(coir_ws *ws)
-{
-    struct ci_ws_awake *awake = ci_pool_take(&ci_ws_http(ws)->awakes);
-    if (!awake)
-        return false;
-    *awake = (struct ci_ws_awake){.ws = ws, .result = -EINPROGRESS};
-    awake->frames.masked = !ws->terms->client;
-    awake->frames.deflates = ws->terms->deflate.on;
-    ws->awake = awake;
-    return true;
-}
-
-void ci_ws_lull(coir_ws *ws)
-{
-    ci_pool_give(&ci_ws_http(ws)->awakes, ws->awake);
-    ws->awake = NULL;
-}
-
 /* A connection with what every one has, and no more; NULL: out of memory. */
 static coir_ws *make(coir_stream *stream, const struct ci_ws_agreed *agreed)
 {
@@ -106,35 +88,6 @@ int ci_ws_new(coir_stream *stream, const struct ci_ws_agreed *agreed, const char
     else
         *ret_ws = ws;
     return rc;
-}
-
-static void free_awake(coir_ws *ws)
-{
-    struct ci_http_worker *http = ci_ws_http(ws);
-    struct ci_ws_awake *awake = ws->awake;
-    coir_ws_message *const messages[] = {awake->message, awake->control, awake->ready,
-                                         awake->farewell};
-    for (size_t i = 0; i < ci_countof(messages); i++)
-        coir_ws_message_unref(messages[i]);
-    ci_ws_inflater_free(http, awake->inflater);
-    ci_ws_sender_free(http, awake->ended);
-    if (awake->in)
-        ci_pool_give(&http->buffers, awake->in);
-    ci_ws_lull(ws);
-}
-
-void ci_ws_free(coir_ws *ws)
-{
-    struct ci_http_worker *http = ci_ws_http(ws);
-    ci_check(!ws->receiving, "web/ws.h 1");
-    ci_worker_cancel_timer(http->worker, &ws->timer);
-    ci_list_remove(&ws->link);
-    if (ws->awake) {
-        ci_ws_sender_end(ws);
-        free_awake(ws);
-    }
-    ci_ws_terms_give(ws->terms);
-    ci_pool_give(&http->sockets, ws);
 }
 
 void coir_ws_free(coir_ws *ws)

@@ -159,13 +159,25 @@ int ci_ws_options_read(coir_ws_options *options, const coir_ws_options *given);
 int ci_ws_new(coir_stream *stream, const struct ci_ws_agreed *agreed, const char *input, size_t len,
               coir_ws **ret_ws);
 
-/* Frees it, and leaves the stream to the caller. What is queued is dropped. */
-void ci_ws_free(coir_ws *ws);
+/* ---- ws_awake.c ---- */
 
 /* Gives a connection that has none its `awake`, which ci_ws_lull takes again. False: out of memory.
  */
 bool ci_ws_wake(coir_ws *ws);
 void ci_ws_lull(coir_ws *ws);
+
+/* How long a connection without a fiber waits before it rests. */
+#define CI_WS_REST_DELAY ((coir_time)1 * COIR_S)
+
+/* Before each wait for the stream: the timer is set for when the peer has been silent for too
+ * long, or the connection rests. */
+void ci_ws_begin_wait(coir_ws *ws);
+
+/* When the peer has been silent for too long, or has not answered a close frame. */
+coir_time ci_ws_silence_ends(const coir_ws *ws);
+
+/* Frees it, and leaves the stream to the caller. What is queued is dropped. */
+void ci_ws_free(coir_ws *ws);
 
 /* ---- ws_terms.c ---- */
 
@@ -195,9 +207,6 @@ coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, struct ci_tas
 /* Has a connection that has its `awake` again wait as before its rest. */
 coir_future *ci_ws_session_resume(coir_ws *ws);
 
-/* The server drains: the peer is asked to close. */
-void ci_ws_drain(coir_ws *ws);
-
 /* ---- ws_rest.c ---- */
 
 /* Gives back what a connection without a fiber does not need now: `awake` with the task, and the
@@ -207,6 +216,12 @@ bool ci_ws_rest(coir_ws *ws);
 /* The connection has a task again, if it had given it back. False: memory is out, and the timer
  * tries again. */
 bool ci_ws_rouse(coir_ws *ws);
+
+/* The server drains: the peer is asked to close. */
+void ci_ws_drain(coir_ws *ws);
+
+/* The timer's function, on the worker's stack. */
+void ci_ws_on_silence(struct ci_timer *timer);
 
 /* ---- ws_sender.c ---- */
 
@@ -245,9 +260,8 @@ bool ci_ws_sender_rest(coir_ws *ws);
  * CI_WS_YIELD: let others run, then go on. */
 int ci_ws_advance(coir_ws *ws);
 
-/* Around each wait for the stream: `result` is the wait's. After the second, 0: go on; otherwise
- * what the receive returns. */
-void ci_ws_begin_wait(coir_ws *ws);
+/* After each wait for the stream, which has returned `result`. 0: go on; otherwise what the receive
+ * returns. */
 int ci_ws_end_wait(coir_ws *ws, int64_t result);
 
 /* Ends the connection: from now on receives return `result`. */
@@ -279,8 +293,5 @@ static inline bool ci_ws_sent_close(const coir_ws *ws)
 {
     return ci_load_relaxed(&ws->sent_close);
 }
-
-/* Called on the worker's stack by the timer: silence. */
-void ci_ws_on_silence(struct ci_timer *timer);
 
 #endif

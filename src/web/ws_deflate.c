@@ -251,10 +251,9 @@ static coir_ws_message *compress_alone(struct ci_http_worker *http, coir_ws_mess
 
 /* By the connection's own. What it has compressed must be sent, or forgotten: its peer does not
  * know it. */
-static coir_ws_message *compress_own(coir_ws *ws, struct ci_ws_memory *memory,
-                                     coir_ws_message *message)
+static coir_ws_message *compress_own(coir_ws *ws, struct ci_ws_sender *sender,
+                                     struct ci_ws_memory *memory, coir_ws_message *message)
 {
-    struct ci_ws_sender *sender = ci_ws_sender_of(ws);
     if (!sender->deflater && !(sender->deflater = make_deflater(ci_ws_http(ws), our_bits(ws))))
         return NULL;
     coir_ws_message *deflated = compress_with(sender->deflater, memory, message);
@@ -263,13 +262,15 @@ static coir_ws_message *compress_own(coir_ws *ws, struct ci_ws_memory *memory,
     return deflated;
 }
 
-coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws_message *message)
+coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_ws_sender *sender,
+                               struct ci_http_worker *here, coir_ws_message *message)
 {
     bool alone = we_reset(ws);
     if (!message->len || (alone && message->len < ALONE_MIN) || our_bits(ws) < CI_WS_BITS_MADE_MIN)
         return NULL;
-    return alone && our_bits(ws) == CI_WS_BITS_MAX ? compress_alone(here, message)
-                                                   : compress_own(ws, &here->messages, message);
+    return alone && our_bits(ws) == CI_WS_BITS_MAX
+               ? compress_alone(here, message)
+               : compress_own(ws, sender, &here->messages, message);
 }
 
 void ci_ws_deflate_forget(struct ci_ws_sender *sender)

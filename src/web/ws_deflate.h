@@ -17,7 +17,8 @@ void ci_ws_inflate_end(coir_ws *ws);
 
 /* The compressed form of a message: a reference; NULL: send it as it is. With the turn,
  * on the worker `here`. */
-coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws_message *message);
+coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_ws_sender *sender,
+                               struct ci_http_worker *here, coir_ws_message *message);
 
 /* A message was compressed and not sent, which no later one may refer to. With the turn. */
 void ci_ws_deflate_forget(struct ci_ws_sender *sender);

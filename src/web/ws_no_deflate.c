@@ -16,9 +16,10 @@ void ci_ws_inflate_end(coir_ws *ws)
     (void)ws;
 }
 
-coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_http_worker *here, coir_ws_message *message)
+coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_ws_sender *sender,
+                               struct ci_http_worker *here, coir_ws_message *message)
 {
-    (void)ws, (void)here, (void)message;
+    (void)ws, (void)sender, (void)here, (void)message;
     return NULL;
 }
 

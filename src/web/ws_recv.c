@@ -10,12 +10,6 @@
  * the first piece of memory for a message whose length is only announced. */
 enum { READS_MAX = 16, DIRECT_MIN = 4096, PIECE = 16 * 1024, DIRECT_MAX = 256 * 1024 };
 
-/* How long a connection without a fiber waits before it rests. */
-static const coir_time rest_delay = 1 * COIR_S;
-
-/* Memory is out: when a ping is tried again. */
-static const coir_time retry_delay = 1 * COIR_S;
-
 /* Of a message that is received in parts. */
 enum { COMPRESSED_AT_ONCE = 128, LONG_PART = 64 * 1024 };
 
@@ -285,15 +279,6 @@ static int consume(coir_ws *ws)
     return rc;
 }
 
-static void give_input_back(struct ci_ws_awake *awake, struct ci_http_worker *http)
-{
-    if (!awake->in || awake->in_at < awake->in_end)
-        return;
-    ci_pool_give(&http->buffers, awake->in);
-    awake->in = NULL;
-    awake->in_at = awake->in_end = 0;
-}
-
 /* After a read of `n` bytes. -EAGAIN also for those, unless the peer has gone on for too long. */
 static int after_read(coir_ws *ws, ssize_t n)
 {
@@ -372,30 +357,6 @@ int ci_ws_advance(coir_ws *ws)
 
 /* ---- waiting ---- */
 
-/* When the peer has been silent for too long, or has not answered a close frame. */
-static coir_time silence_ends(const coir_ws *ws)
-{
-    const struct ci_ws_terms *terms = ws->terms;
-    coir_time when =
-        ci_time_after(ws->since, ws->pinged ? terms->ping_timeout : terms->ping_interval);
-    return when < ws->close_by ? when : ws->close_by;
-}
-
-/* One without a fiber rests after a while. */
-void ci_ws_begin_wait(coir_ws *ws)
-{
-    coir_time when = silence_ends(ws);
-    if (ws->awake && ws->awake->task) {
-        coir_time rests = ci_time_after(ci_ws_now(ws), rest_delay);
-        when = when < rests ? when : rests;
-    }
-    if (ws->awake)
-        give_input_back(ws->awake, ci_ws_http(ws));
-    ws->waiting = true;
-    if (when != COIR_NEVER)
-        ci_worker_set_timer(ci_ws_http(ws)->worker, &ws->timer, when);
-}
-
 int ci_ws_end_wait(coir_ws *ws, int64_t result)
 {
     ws->waiting = false;
@@ -404,55 +365,6 @@ int ci_ws_end_wait(coir_ws *ws, int64_t result)
     if (result != -ECANCELED && result != -ETIME && result != -EBUSY)
         ci_ws_end(ws, CI_WS_NO_CLOSE, (int)result);
     return (int)result;
-}
-
-/* Whether the peer has not come to the ping yet, but reads. */
-static bool reads_on(coir_ws *ws)
-{
-    coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
-    struct ci_ws_sender *sender = ci_ws_sender_of(ws);
-    if (!sender || coir_write_queue_stats_get(sender->queue, &stats) < 0)
-        return false;
-    bool reads = stats.items && stats.sent != sender->taken;
-    sender->taken = stats.sent;
-    return reads;
-}
-
-/* A queue that is full takes no ping: if the peer reads on, the next one may go. False: memory is
- * out, and the peer was not asked. */
-static bool ping(coir_ws *ws)
-{
-    coir_ws_message *frame = ci_ws_control(ws, CI_WS_PING, NULL, 0);
-    return frame && ci_ws_push_control(ws, frame) != -ENOMEM;
-}
-
-void ci_ws_on_silence(struct ci_timer *timer)
-{
-    coir_ws *ws = ci_container_of(timer, coir_ws, timer);
-    coir_time now = ci_ws_now(ws), next, silent;
-    if (!ws->waiting)
-        return; /* the next wait starts it again */
-    if (ws->rouse_is_due && !ci_ws_rouse(ws))
-        return;
-    if (now >= silence_ends(ws)) {
-        bool reads = reads_on(ws);
-        if ((ws->pinged && !reads) || now >= ws->close_by) {
-            if (ci_ws_rouse(ws))
-                ci_stream_break(ws->stream, -ETIMEDOUT);
-            return;
-        }
-        if (ping(ws) || ws->pinged) {
-            ws->since = now;
-            ws->pinged = true;
-        }
-    }
-    next = ci_ws_rest(ws) ? COIR_NEVER : ci_time_after(now, rest_delay);
-    silent = silence_ends(ws);
-    if (silent <= now) /* there was no memory for the ping */
-        silent = ci_time_after(now, retry_delay);
-    next = next < silent ? next : silent;
-    if (next != COIR_NEVER)
-        ci_worker_set_timer(ci_ws_http(ws)->worker, timer, next);
 }
 
 /* ---- the future ---- */

@@ -1,5 +1,6 @@
 /* Rest: a connection without a fiber that has waited for a while gives back what it needs only
- * while something moves (ws.h 5). */
+ * while something moves (ws.h 5). And silence: a peer that sends nothing is pinged, and given up.
+ */
 #include <errno.h>
 
 #include "base/check.h"
@@ -11,6 +12,9 @@
 /* Memory is out: when it is tried again. The program has to be told of the connection's end, for
  * which a task is needed; so the connection does not end without one. */
 static const coir_time retry_delay = 100 * COIR_MS;
+
+/* Memory is out: when a ping is tried again. */
+static const coir_time ping_retry_delay = 1 * COIR_S;
 
 static void set_timer(coir_ws *ws, coir_time delay)
 {
@@ -102,4 +106,64 @@ bool ci_ws_rest(coir_ws *ws)
     if (may_rest(ws))
         give_task_back(ws);
     return ws->awake || ci_ws_sender_rest(ws);
+}
+
+/* ---- silence ---- */
+
+/* Whether the peer has not come to the ping yet, but reads. */
+static bool reads_on(coir_ws *ws)
+{
+    coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
+    struct ci_ws_sender *sender = ci_ws_sender_of(ws);
+    if (!sender || coir_write_queue_stats_get(sender->queue, &stats) < 0)
+        return false;
+    bool reads = stats.items && stats.sent != sender->taken;
+    sender->taken = stats.sent;
+    return reads;
+}
+
+/* A queue that is full takes no ping: if the peer reads on, the next one may go. False: memory is
+ * out, and the peer was not asked. */
+static bool ping(coir_ws *ws)
+{
+    coir_ws_message *frame = ci_ws_control(ws, CI_WS_PING, NULL, 0);
+    return frame && ci_ws_push_control(ws, frame) != -ENOMEM;
+}
+
+void ci_ws_on_silence(struct ci_timer *timer)
+{
+    coir_ws *ws = ci_container_of(timer, coir_ws, timer);
+    coir_time now = ci_ws_now(ws), next, silent;
+    if (!ws->waiting)
+        return; /* the next wait starts it again */
+    if (ws->rouse_is_due && !ci_ws_rouse(ws))
+        return;
+    if (now >= ci_ws_silence_ends(ws)) {
+        bool reads = reads_on(ws);
+        if ((ws->pinged && !reads) || now >= ws->close_by) {
+            if (ci_ws_rouse(ws))
+                ci_stream_break(ws->stream, -ETIMEDOUT);
+            return;
+        }
+        if (ping(ws) || ws->pinged) {
+            ws->since = now;
+            ws->pinged = true;
+        }
+    }
+    next = ci_ws_rest(ws) ? COIR_NEVER : ci_time_after(now, CI_WS_REST_DELAY);
+    silent = ci_ws_silence_ends(ws);
+    if (silent <= now) /* there was no memory for the ping */
+        silent = ci_time_after(now, ping_retry_delay);
+    next = next < silent ? next : silent;
+    if (next != COIR_NEVER)
+        ci_worker_set_timer(ci_ws_http(ws)->worker, timer, next);
+}
+
+/* ---- the end of the server ---- */
+
+/* The server's scope may be cancelled later, which reaches only tasks that do not rest. */
+void ci_ws_drain(coir_ws *ws)
+{
+    ci_ws_send_close(ws, CI_WS_GOING_AWAY, NULL, 0);
+    ci_ws_rouse(ws);
 }

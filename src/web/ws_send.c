@@ -131,11 +131,11 @@ int coir_ws_ping(coir_ws *ws)
 /* ---- messages; with the turn ---- */
 
 /* The frame of a message, as this connection sends it: a reference. */
-static coir_ws_message *frame_of(coir_ws *ws, coir_ws_message *message)
+static coir_ws_message *frame_of(coir_ws *ws, struct ci_ws_sender *sender, coir_ws_message *message)
 {
     struct ci_http_worker *here =
         ws->terms->deflate.on ? ci_http_worker_of(ci_worker_current) : NULL;
-    coir_ws_message *frame = here ? ci_ws_deflate(ws, here, message) : NULL;
+    coir_ws_message *frame = here ? ci_ws_deflate(ws, sender, here, message) : NULL;
     return mask(ws, frame ? frame : coir_ws_message_ref(message));
 }
 
@@ -155,7 +155,7 @@ static int send_in_turn(coir_ws *ws, struct ci_ws_sender *sender, coir_ws_messag
 {
     if (ci_ws_sent_close(ws))
         return -EPIPE;
-    int rc = push(sender, frame_of(ws, message), waits);
+    int rc = push(sender, frame_of(ws, sender, message), waits);
     if (rc < 0)
         ci_ws_deflate_forget(sender);
     return rc;

@@ -133,10 +133,3 @@ coir_future *ci_ws_session_resume(coir_ws *ws)
     ws->io.future.caller = &ws->awake->future;
     return &ws->awake->future;
 }
-
-/* The server's scope may be cancelled later, which reaches only tasks that do not rest. */
-void ci_ws_drain(coir_ws *ws)
-{
-    ci_ws_send_close(ws, CI_WS_GOING_AWAY, NULL, 0);
-    ci_ws_rouse(ws);
-}

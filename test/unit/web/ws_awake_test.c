@@ -1,0 +1,134 @@
+/* Waiting for a peer that is silent: pings, their deadline, and the end. */
+#include "coir/deadline.h"
+#include "wire.h"
+
+static coir_ws_options options = COIR_WS_OPTIONS;
+static int (*serve_socket)(coir_ws *ws);
+static int result, code;
+
+static int handle(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    int rc = coir_ws_accept_with(req, res, &options, &ws);
+    if (rc < 0)
+        return rc;
+    result = serve_socket(ws);
+    code = coir_ws_close_code(ws);
+    return 0;
+}
+
+static int serve(void *arg)
+{
+    (void)arg;
+    static const struct route routes[] = {{"GET", "/ws", handle}, {0}};
+    return serve_routes(routes, NULL);
+}
+
+TEST_SERVER(a_silent_peer_is_pinged_and_given_up)
+{
+    serve_socket = receive_all_messages;
+    options.ping_interval = 10 * COIR_S;
+    options.ping_timeout = 4 * COIR_S;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_time start = coir_now();
+    for (int i = 1; i <= 3; i++) { /* it answers, in time */
+        CHECK_EQ(read_frame(stream), WIRE_FIN | PING);
+        coir_time took = coir_now() - start;
+        CHECK(took >= 10 * COIR_S && took < 11 * COIR_S);
+        coir_sleep_for(3 * COIR_S);
+        start = coir_now();
+        put_frame(WIRE_FIN | PONG, came.payload, came.len);
+        send_wire(stream);
+    }
+    CHECK_EQ(read_frame(stream), WIRE_FIN | PING);
+    start = coir_now();
+    CHECK_EQ(read_frame(stream), -1);
+    CHECK(coir_now() - start >= 4 * COIR_S && coir_now() - start < 5 * COIR_S);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -ETIMEDOUT);
+    CHECK_EQ(code, 1006);
+}
+
+TEST_SERVER(a_peer_that_talks_is_not_pinged)
+{
+    serve_socket = receive_all_messages;
+    options.ping_interval = 10 * COIR_S;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    for (int i = 0; i < 10; i++) {
+        coir_sleep_for(9 * COIR_S);
+        put_text(WIRE_FIN | TEXT, "here");
+        send_wire(stream);
+    }
+    put_close(1000, "");
+    send_wire(stream);
+    CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
+    coir_close(stream);
+}
+
+/* ---- pings behind what the peer has not read yet ---- */
+
+static char data[100000];
+
+static int send_on(void *arg)
+{
+    while (coir_ws_send_binary(arg, data, sizeof data) == 0)
+        ;
+    return 0;
+}
+
+static int send_and_receive(coir_ws *ws)
+{
+    COIR_SCOPE(scope);
+    coir_go(scope, send_on, ws);
+    int rc = receive_all_messages(ws);
+    coir_scope_wait(scope);
+    return rc;
+}
+
+/* It reads a message a second, and answers when it comes to a ping. */
+TEST_SERVER(a_peer_that_reads_slowly_is_not_given_up)
+{
+    serve_socket = send_and_receive;
+    options.ping_interval = 10 * COIR_S;
+    options.ping_timeout = 4 * COIR_S;
+    options.items_max = 16;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    for (int i = 0; i < 100; i++) {
+        CHECK(read_frame(stream) >= 0);
+        if (came.first == (WIRE_FIN | PING))
+            put_text(WIRE_FIN | PONG, "");
+        send_wire(stream);
+        coir_sleep_for(COIR_S);
+    }
+    coir_time start = coir_now(); /* from here on it takes nothing */
+    result = 0;
+    while (!result && coir_now() - start < 100 * COIR_S)
+        coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -ETIMEDOUT);
+    CHECK(coir_now() - start < 20 * COIR_S);
+    coir_close(stream);
+}
+
+/* A ping of the program's has the same deadline. */
+static int ping_and_receive(coir_ws *ws)
+{
+    CHECK_EQ(coir_ws_ping(ws), 0);
+    return receive_all_messages(ws);
+}
+
+TEST_SERVER(a_ping_of_the_programs_has_a_deadline)
+{
+    serve_socket = ping_and_receive;
+    options.ping_interval = COIR_NEVER;
+    options.ping_timeout = 4 * COIR_S;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_time start = coir_now();
+    CHECK_EQ(read_frame(stream), WIRE_FIN | PING);
+    CHECK_EQ(read_frame(stream), -1);
+    CHECK(coir_now() - start >= 4 * COIR_S && coir_now() - start < 5 * COIR_S);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -ETIMEDOUT);
+}
