@@ -71,10 +71,12 @@ static void on_receive(struct ci_uring *uring, uint32_t index, int32_t result, u
         slot->ended = true;
     } else if (result == -ENOBUFS) {
         ci_uring_give_more_buffers(uring);
-    } else if (result != -ECANCELED && result != -EINTR) {
+    } else if (result != -ECANCELED && result != -EINTR && result != -ENOMEM) {
         slot->error = (uint8_t)-result;
     }
-    complete_readers(uring, slot, result == -ENOBUFS && uring->given == CI_URING_BUFFERS);
+    /* without memory it is not armed again: who tries without waiting would arm it for ever */
+    bool own_memory = result == -ENOBUFS && uring->given == CI_URING_BUFFERS;
+    complete_readers(uring, slot, own_memory || result == -ENOMEM);
     if (slot->ahead >= CI_URING_AHEAD_MAX && slot->receive && !slot->stopping)
         stop_receive(uring, slot);
 }

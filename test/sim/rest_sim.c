@@ -624,7 +624,7 @@ static int take_memory(void *arg)
 {
     (void)arg;
     while (coir_sleep_for((coir_time)below(6 * COIR_S)) == 0) {
-        coir_sim_faults(w.sim, w.server, (coir_faults){.no_memory = below(2) ? 0.9 : 0.3});
+        coir_sim_faults(w.sim, w.server, (coir_faults){.no_memory = below(2) ? 1 : 0.3});
         coir_sleep_for((coir_time)below(below(2) ? 10 * COIR_MS : 2 * COIR_S));
         coir_sim_faults(w.sim, w.server, (coir_faults){0});
     }
