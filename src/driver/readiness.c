@@ -229,7 +229,9 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
         return false;
     unlink_op(readiness, slot, op);
     op->result = -ECANCELED;
-    if (op->kind != CI_OP_WATCH)
+    /* a one-shot registration does no harm, but poll(2) would hold the next file of that number */
+    if (op->kind < CI_OP_FOREIGN ||
+        (op->kind == CI_OP_FOREIGN && !readiness->selector->kind->keeps))
         return true;
     if (slot->ops) /* the other watch keeps its registration */
         ci_slot_register_foreign(readiness->selector, slot, op->fd);
