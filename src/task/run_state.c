@@ -64,12 +64,14 @@ void coir_runtime_stop(coir_runtime *runtime)
 
 void ci_run_cancel(coir_runtime *runtime)
 {
+    ci_fetch_add(&runtime->visitors, 1); /* as in coir_runtime_stop */
     uint32_t seen = ci_load(&runtime->run);
-    while (ci_run_phase(seen) == CI_RUN_RUNNING)
-        if (ci_compare_exchange(&runtime->run, &seen, seen | CI_RUN_STOP_AT_ONCE)) {
-            ci_run_alert(runtime);
-            return;
-        }
+    bool cancelled = false;
+    while (ci_run_phase(seen) == CI_RUN_RUNNING && !cancelled)
+        cancelled = ci_compare_exchange(&runtime->run, &seen, seen | CI_RUN_STOP_AT_ONCE);
+    if (cancelled)
+        ci_run_alert(runtime);
+    ci_fetch_sub(&runtime->visitors, 1);
 }
 
 /* ---- sending from threads outside of the runtime ---- */
