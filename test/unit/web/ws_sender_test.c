@@ -143,7 +143,6 @@ static int send_from_all(coir_ws *ws)
 static void many_senders(void)
 {
     int next[SENDERS] = {0}, number, i;
-    serve_socket = send_from_all;
     coir_stream *stream = dial_ws(WS_REQUEST);
     for (int messages = 0; messages < (only_flush ? 1 : SENDERS) * SENDS; messages++) {
         CHECK_EQ(read_frame(stream), WIRE_FIN | TEXT);
@@ -157,6 +156,7 @@ static void many_senders(void)
 
 static void beside_server(void)
 {
+    serve_socket = send_from_all; /* before there are other threads */
     CHECK_EQ(with_server(serve, many_senders), 0);
 }
 
