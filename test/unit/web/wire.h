@@ -118,18 +118,4 @@ static inline int came_code(void)
     return came.len < 2 ? 1005 : (uint8_t)came.payload[0] << 8 | (uint8_t)came.payload[1];
 }
 
-/* What a function that serves a connection returns: how the connection has ended. */
-static inline int receive_all_messages(coir_ws *ws)
-{
-    coir_ws_message *message;
-    coir_ws_op op;
-    int rc;
-    CHECK_EQ(coir_ws_result(ws), -EINPROGRESS);
-    while ((rc = (int)coir_await(coir_ws_recv_op(&op, ws, &message))) > 0)
-        coir_ws_message_unref(message);
-    CHECK_EQ(coir_ws_recv(ws, &message), rc);
-    CHECK_EQ(coir_ws_result(ws), rc);
-    return rc;
-}
-
 #endif

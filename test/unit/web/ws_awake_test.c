@@ -1,22 +1,6 @@
 /* Waiting for a peer that is silent: pings, their deadline, and the end. */
 #include "coir/deadline.h"
-#include "wire.h"
-
-static coir_ws_options options = COIR_WS_OPTIONS;
-static int (*serve_socket)(coir_ws *ws);
-static int result, code;
-
-static int handle(coir_request *req, coir_response *res, void *arg)
-{
-    (void)arg;
-    coir_ws *ws;
-    int rc = coir_ws_accept_with(req, res, &options, &ws);
-    if (rc < 0)
-        return rc;
-    result = serve_socket(ws);
-    code = coir_ws_close_code(ws);
-    return 0;
-}
+#include "socket.h"
 
 static int serve(void *arg)
 {

@@ -1,23 +1,10 @@
 /* Ends of connections whose queue is full: the close frame goes out, nothing behind it, and who
  * waits to send hears of it. */
-#include "wire.h"
+#include "socket.h"
 
-static coir_ws_options options = COIR_WS_OPTIONS;
-static int (*serve_socket)(coir_ws *ws);
-static int result, send_result, ended;
+static int send_result, ended;
 static coir_ws *newest;
 static char data[100000];
-
-static int handle(coir_request *req, coir_response *res, void *arg)
-{
-    (void)arg;
-    coir_ws *ws;
-    int rc = coir_ws_accept_with(req, res, &options, &ws);
-    if (rc < 0)
-        return rc;
-    result = serve_socket(ws);
-    return 0;
-}
 
 static coir_scope *senders;
 

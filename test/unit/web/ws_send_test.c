@@ -1,20 +1,5 @@
 /* Sending: from many tasks, on several workers, in parts, and when the peer takes nothing. */
-#include "wire.h"
-
-static coir_ws_options options = COIR_WS_OPTIONS;
-static int (*serve_socket)(coir_ws *ws);
-static int result;
-
-static int handle(coir_request *req, coir_response *res, void *arg)
-{
-    (void)arg;
-    coir_ws *ws;
-    int rc = coir_ws_accept_with(req, res, &options, &ws);
-    if (rc < 0)
-        return rc;
-    result = serve_socket(ws);
-    return 0;
-}
+#include "socket.h"
 
 static int serve(void *arg)
 {

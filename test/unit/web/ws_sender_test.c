@@ -1,21 +1,7 @@
 /* The sending half of a connection: it is there while something is sent, whoever sends. */
 #include "web/ws.h"
 
-#include "wire.h"
-
-static int (*serve_socket)(coir_ws *ws);
-static int served;
-
-static int handle(coir_request *req, coir_response *res, void *arg)
-{
-    (void)arg;
-    coir_ws *ws;
-    int rc = coir_ws_accept(req, res, &ws);
-    if (rc < 0)
-        return rc;
-    served = serve_socket(ws);
-    return 0;
-}
+#include "socket.h"
 
 static int serve(void *arg)
 {
@@ -85,7 +71,7 @@ TEST_SERVER(one_that_has_ended_without_it_gets_none)
     serve_socket = receive_end;
     coir_close(dial_ws(WS_REQUEST));
     coir_sleep_for(COIR_S);
-    CHECK_EQ(served, 1);
+    CHECK_EQ(result, 1);
 }
 
 /* ---- several workers ---- */
