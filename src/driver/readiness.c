@@ -233,7 +233,7 @@ static bool cancel(struct ci_driver *driver, struct ci_op *op)
     if (op->kind < CI_OP_FOREIGN ||
         (op->kind == CI_OP_FOREIGN && !readiness->selector->kind->keeps))
         return true;
-    if (slot->ops) /* the other watch keeps its registration */
+    if (slot->ops) /* the other operation keeps its registration */
         ci_slot_register_foreign(readiness->selector, slot, op->fd);
     else
         ci_slot_unregister(readiness->selector, slot, op->fd);

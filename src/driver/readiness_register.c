@@ -52,7 +52,7 @@ static unsigned waited_for(const struct ci_slot *slot)
 {
     unsigned events = 0;
     for (const struct ci_op *op = slot->ops; op; op = op->next)
-        events |= ci_slot_wanted_by(op) & (COIR_READ | COIR_WRITE);
+        events |= ci_slot_directions(op);
     return events;
 }
 
