@@ -171,8 +171,10 @@ COIR_API uint64_t coir_sim_random(coir_sim *sim);
  *   --driver NAME                [sim]
  *   --keep-going                 past the first failure
  *   --seed N [--faults 3,7,...]  that one alone, with its trace
+ *   --after 5,6,...              with --seed: after these, in the same process
  *
- * One seed in a hundred is run twice, and fails when the second run differs from the first.
+ * One seed in a hundred is run twice, and once more in a new process. It fails when the runs
+ * differ.
  * Returns an exit status: 0 when no seed failed.
  * Suspends: no (it blocks).  Threads: main, alone: it forks.
  * Errors: none: the status says it. */

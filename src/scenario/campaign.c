@@ -2,9 +2,10 @@
  * process.
  *
  * The state of a run (its seed, the faults so far) lies in memory shared with the parent, so that
- * it survives the process. One seed in a hundred is run twice, and fails if the second run differs.
- * A failure is shrunk by leaving faults out, as long as the run without them still fails in any
- * way.
+ * it survives the process. One seed in a hundred is run twice, and once more in a new process; it
+ * fails if the runs differ. A failure is shrunk by leaving faults out, as long as the run without
+ * them still fails in any way. One that does not fail in a process of its own is tried after the
+ * seeds that its process had run, of which those are left out that do not matter.
  *
  * 1. A job runs no seed outside of the campaign's range, and a shrunk schedule has no more faults
  * than the one that failed.
@@ -26,14 +27,30 @@
 #include "sys/fork.h"
 #include "sys/misuse.h"
 
-enum { JOBS_MOST = 64, RUN_SECONDS = 120, SHRINK_RUNS_MOST = 1000, TWICE_EVERY = 100 };
-enum { FAILED = 3, DIFFERED }; /* exit statuses of a run */
+enum {
+    JOBS_MOST = 64,
+    RUN_SECONDS = 120,
+    SHRINK_RUNS_MOST = 1000,
+    EARLIER_RUNS_MOST = 100,
+    EARLIER_MOST = 1000,
+    TWICE_EVERY = 100
+};
+enum { FAILED = 3, DIFFERED, DIFFERED_IN_NEW, TO_NEW_PROCESS }; /* exit statuses of a job */
+
+/* The seeds that a process has run: a failure may hang on them. */
+struct earlier {
+    size_t count;
+    uint64_t seeds[EARLIER_MOST];
+};
 
 struct job {
     pid_t pid;
     uint64_t seed;
     int error; /* returned by the scenario */
     coir_sim_result result;
+    struct earlier earlier;
+    bool again; /* a new process runs the seed: with this hash, unless it has 0 steps */
+    uint64_t trace_hash, steps;
 };
 
 struct shared {
@@ -52,6 +69,8 @@ struct campaign {
     bool keep_going, replay, choose_faults;
     uint32_t *faults;
     size_t fault_count;
+    uint64_t *after; /* run before the one that is replayed */
+    size_t after_count;
     struct shared *shared;
     uint64_t failed;
 };
@@ -100,15 +119,26 @@ static int run(const struct campaign *campaign, struct job *job, const uint32_t 
 
 static const char *outcome(const struct job *job, int rc)
 {
-    return rc == FAILED     ? coir_strerror(job->error)
-           : rc == DIFFERED ? "a second run differed from the first"
-           : rc             ? "the process ended"
-                            : "passed";
+    return rc == FAILED            ? coir_strerror(job->error)
+           : rc == DIFFERED        ? "a second run differed from the first"
+           : rc == DIFFERED_IN_NEW ? "a run in a new process differed"
+           : rc                    ? "the process ended"
+                                   : "passed";
+}
+
+static void run_earlier(const struct campaign *campaign, struct job *job, const uint64_t *seeds,
+                        size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        job->seed = seeds[i];
+        run_once(campaign, job, NULL, 0, false, false);
+    }
 }
 
 static int replay(const struct campaign *campaign)
 {
     struct job *job = &campaign->shared->jobs[0];
+    run_earlier(campaign, job, campaign->after, campaign->after_count);
     job->seed = campaign->only;
     int rc =
         run(campaign, job, campaign->faults, campaign->fault_count, campaign->choose_faults, true);
@@ -121,21 +151,91 @@ static int replay(const struct campaign *campaign)
 
 /* ---- shrinking ---- */
 
-/* Whether the job's seed fails with these faults alone: in a process of its own, silently. */
+static struct job *scratch_of(const struct campaign *campaign)
+{
+    return &campaign->shared->jobs[JOBS_MOST - 1];
+}
+
+static bool fall_silent(void)
+{
+    return freopen("/dev/null", "w", stderr) && freopen("/dev/null", "w", stdout);
+}
+
+/* Whether the seed fails with these faults alone: in a process of its own, silently. */
 static bool fails_with(const struct campaign *campaign, uint64_t seed, const uint32_t *faults,
                        size_t count)
 {
-    struct job *scratch = &campaign->shared->jobs[JOBS_MOST - 1];
+    struct job *scratch = scratch_of(campaign);
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        if (!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "w", stdout))
+        if (!fall_silent())
             _exit(0);
         scratch->seed = seed;
         _exit(run(campaign, scratch, faults, count, true, false));
     }
     int status = 0;
     return pid > 0 && waitpid(pid, &status, 0) == pid && status != 0;
+}
+
+/* Runs the seed silently in a new process, after others. Whether it fails, or differs from one with
+ * that hash; 0: it only has to fail. */
+static bool differs_after(const struct campaign *campaign, uint64_t seed, const uint64_t *earlier,
+                          size_t count, uint64_t hash)
+{
+    struct job *scratch = scratch_of(campaign);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (!fall_silent())
+            _exit(0);
+        run_earlier(campaign, scratch, earlier, count);
+        scratch->seed = seed;
+        _exit(run_once(campaign, scratch, NULL, 0, false, false));
+    }
+    int status = 0;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || scratch->seed != seed)
+        return false; /* it did not come so far */
+    return status != 0 || (hash && scratch->result.trace_hash != hash);
+}
+
+/* Leaves out earlier seeds without which the seed differs as well. */
+static void shrink_earlier(const struct campaign *campaign, uint64_t seed, uint64_t hash,
+                           struct earlier *earlier)
+{
+    static struct earlier without;
+    int runs = 0;
+    for (size_t part = (earlier->count + 1) / 2; part > 0; part = part > 1 ? (part + 1) / 2 : 0) {
+        for (size_t at = 0; at < earlier->count && runs < EARLIER_RUNS_MOST; runs++) {
+            size_t n = part < earlier->count - at ? part : earlier->count - at;
+            without.count = earlier->count - n;
+            memcpy(without.seeds, earlier->seeds, at * sizeof without.seeds[0]);
+            memcpy(without.seeds + at, earlier->seeds + at + n,
+                   (without.count - at) * sizeof without.seeds[0]);
+            if (differs_after(campaign, seed, without.seeds, without.count, hash))
+                *earlier = without;
+            else
+                at += n;
+        }
+    }
+}
+
+/* Says what a seed needs beside itself, if it does not fail alone. */
+static void report_earlier(const struct campaign *campaign, const struct job *job)
+{
+    static struct earlier earlier;
+    earlier = job->earlier;
+    if (differs_after(campaign, job->seed, NULL, 0, 0))
+        return;
+    uint64_t hash = scratch_of(campaign)->result.trace_hash;
+    bool repeated = differs_after(campaign, job->seed, earlier.seeds, earlier.count, hash);
+    if (repeated)
+        shrink_earlier(campaign, job->seed, hash, &earlier);
+    printf(" alone it passes, %s other seeds:\n --after ",
+           repeated ? "but it differs after these" : "and again after those of its process, these");
+    for (size_t i = 0; i < earlier.count; i++)
+        printf("%s%llu", i ? "," : "", (unsigned long long)earlier.seeds[i]);
+    puts("");
 }
 
 /* Removes faults that the failure does not need: halves, then quarters, down to single faults.
@@ -190,6 +290,8 @@ static void report(struct campaign *campaign, const struct job *job, int status)
         ci_check(count <= all, "campaign.c 1");
         printf(" %zu faults, of which the failure needs %zu\n", all, count);
     }
+    if (!known)
+        report_earlier(campaign, job);
     printf(" to repeat it: %s --driver %s --workers %u --seed %llu", campaign->program,
            campaign->driver, campaign->workers, seed);
     if (known)
@@ -202,19 +304,46 @@ static void report(struct campaign *campaign, const struct job *job, int status)
 
 /* ---- many runs ---- */
 
+/* The seed of the process before, which has run others before it. */
+static int run_again(const struct campaign *campaign, struct job *job)
+{
+    int rc = run_once(campaign, job, NULL, 0, false, false);
+    if (rc == 0 && (job->result.trace_hash != job->trace_hash || job->result.steps != job->steps))
+        rc = DIFFERED_IN_NEW;
+    job->again = false;
+    return rc;
+}
+
+/* Of a seed that was run twice; the other process does not run it alone if this one has not run
+ * others. */
+static int hand_on(struct job *job)
+{
+    job->again = true;
+    job->trace_hash = job->result.trace_hash;
+    job->steps = job->result.steps;
+    return TO_NEW_PROCESS;
+}
+
 static int work(const struct campaign *campaign, struct job *job)
 {
     struct shared *shared = campaign->shared;
-    while (!ci_load(&shared->stop) &&
-           (job->seed = ci_fetch_add(&shared->next, 1)) <= campaign->to) {
+    int rc = job->again ? run_again(campaign, job) : 0;
+    if (rc)
+        return rc;
+    for (job->earlier.count = 0; !ci_load(&shared->stop) && job->earlier.count < EARLIER_MOST;
+         job->earlier.seeds[job->earlier.count++] = job->seed) {
+        if ((job->seed = ci_fetch_add(&shared->next, 1)) > campaign->to)
+            return 0;
         job->result.fault_count = 0;
         job->result.left[0] = '\0';
-        int rc = run(campaign, job, NULL, 0, false, false);
+        rc = run(campaign, job, NULL, 0, false, false);
         if (rc)
             return rc;
         ci_fetch_add(&shared->done, 1);
+        if (job->seed % TWICE_EVERY == 0 && job->earlier.count > 0)
+            return hand_on(job);
     }
-    return 0;
+    return TO_NEW_PROCESS;
 }
 
 static bool start(const struct campaign *campaign, struct job *job)
@@ -253,9 +382,11 @@ static int run_all(struct campaign *campaign)
         running--;
         if (status == 0)
             continue;
-        if (!campaign->keep_going)
+        bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != TO_NEW_PROCESS;
+        if (failed && !campaign->keep_going)
             ci_store(&shared->stop, true);
-        report(campaign, job, status);
+        if (failed)
+            report(campaign, job, status);
         running += !ci_load(&shared->stop) && start(campaign, job);
     }
     printf("%s: %llu seeds passed, %llu failed\n", campaign->program,
@@ -269,7 +400,8 @@ static int usage(const char *program)
 {
     fprintf(stderr,
             "usage: %s [--seeds FROM-TO] [--jobs N] [--workers N] [--driver NAME] [--keep-going]\n"
-            "       %s --seed N [--workers N] [--driver NAME] [--faults NUMBER,...|none]\n",
+            "       %s --seed N [--workers N] [--driver NAME] [--faults NUMBER,...|none]\n"
+            "           [--after SEED,...]\n",
             program, program);
     return 2;
 }
@@ -287,6 +419,19 @@ static bool parse_faults(struct campaign *campaign, const char *text)
         if (!*end)
             return true;
     }
+}
+
+static bool parse_after(struct campaign *campaign, const char *text)
+{
+    campaign->after = calloc(strlen(text) + 1, sizeof *campaign->after);
+    for (char *end; campaign->after; text = end + 1) {
+        campaign->after[campaign->after_count++] = strtoull(text, &end, 10);
+        if (end == text || (*end && *end != ','))
+            return false;
+        if (!*end)
+            return true;
+    }
+    return false;
 }
 
 static bool parse_number(const char *text, uint64_t most, uint64_t *ret)
@@ -322,6 +467,8 @@ static bool parse(struct campaign *campaign, int argc, char **argv)
             campaign->driver = value;
         else if (strcmp(option, "--faults") == 0)
             ok = parse_faults(campaign, value);
+        else if (strcmp(option, "--after") == 0)
+            ok = parse_after(campaign, value);
         else if (strcmp(option, "--jobs") == 0 &&
                  (ok = parse_number(value, JOBS_MOST - 1, &number) && number))
             campaign->jobs = (unsigned)number;
@@ -350,17 +497,20 @@ int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg)
         campaign.jobs = JOBS_MOST - 1;
     if (!parse(&campaign, argc, argv)) {
         free(campaign.faults);
+        free(campaign.after);
         return usage(argv[0]);
     }
     campaign.shared = mmap(NULL, sizeof *campaign.shared, PROT_READ | PROT_WRITE,
                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (campaign.shared == MAP_FAILED) {
         free(campaign.faults);
+        free(campaign.after);
         fprintf(stderr, "%s: %s\n", argv[0], coir_strerror(-ENOMEM));
         return 2;
     }
     int rc = campaign.replay ? replay(&campaign) : run_all(&campaign);
     munmap(campaign.shared, sizeof *campaign.shared);
     free(campaign.faults);
+    free(campaign.after);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* Campaigns: seeds that are run twice, and how hosts are configured. */
+/* Campaigns: seeds that are run twice, and in a new process; how hosts are configured. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -34,6 +34,28 @@ TEST(a_second_run_that_differs_fails_its_seed)
     CHECK_EQ(campaign("1-99", &runs), 0); /* not looked at */
     CHECK_EQ(campaign("100-100", &runs), 1);
     CHECK_EQ(campaign("100-100", NULL), 0);
+}
+
+/* What a process keeps from its first run on. */
+static int keep(coir_sim *sim, void *arg)
+{
+    static bool kept;
+    int count = kept ? 3 : 2;
+    kept = arg != NULL;
+    return coir_sim_host_main(sim, "host", yield_some, &count);
+}
+
+static int campaign_of_one_that_keeps(char *seeds, void *arg)
+{
+    char *arguments[] = {"program", "--seeds", seeds, "--jobs", "1", NULL};
+    return coir_sim_main(5, arguments, keep, arg);
+}
+
+TEST(a_seed_that_differs_in_a_new_process_fails)
+{
+    CHECK_EQ(campaign_of_one_that_keeps("90-99", &runs), 0); /* not looked at */
+    CHECK_EQ(campaign_of_one_that_keeps("90-110", &runs), 1);
+    CHECK_EQ(campaign_of_one_that_keeps("90-310", NULL), 0);
 }
 
 static int nothing(void *arg)
