@@ -40,6 +40,8 @@ void ci_stats_ended(struct ci_stats *stats, struct ci_stats_name *name, uint64_t
 void ci_stats_stack(struct ci_stats *stats, const char *name, size_t used)
 {
     struct ci_stats_name *entry = find(stats, name);
-    if (used > entry->stack) /* after the name: pairs with the acquire in metrics.c */
-        ci_store_release(&entry->stack, used);
+    /* After the name: pairs with the acquire in metrics.c. Always, because how much is used depends
+     * on what else the process has done (the first call of a function by name needs more), and in a
+     * simulation nothing else may. */
+    ci_store_release(&entry->stack, used > entry->stack ? used : entry->stack);
 }
