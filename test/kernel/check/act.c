@@ -164,6 +164,19 @@ static int64_t open_bound(struct game *game, const struct step *step, enum kind 
     return own.ss_family;
 }
 
+/* Whether the kernel has chosen a port by which another slot is known, or one from which a
+ * connection of this program's may come: the answers would hang on that. */
+static bool must_choose_again(const struct game *game, const struct step *step)
+{
+    const struct slot *slot = &game->slots[step->a];
+    if (step->b < SLOTS)
+        return false;
+    for (int i = 0; i < SLOTS; i++)
+        if (&game->slots[i] != slot && game->slots[i].port == slot->port)
+            return true;
+    return !kernel_keeps_port(ntohs(slot->port));
+}
+
 static int64_t connect_to(const struct game *game, const struct step *step)
 {
     struct sockaddr_storage to;
@@ -173,13 +186,21 @@ static int64_t connect_to(const struct game *game, const struct step *step)
 
 /* ---- connections ---- */
 
-static int64_t act_listen(struct game *game, const struct step *step)
+static int64_t listen_once(struct game *game, const struct step *step)
 {
     struct sockaddr_storage own;
     socklen_t len = make_own(game, step, &own);
     return open_bound(game, step, LISTENER,
                       ci_sys_listen((const struct sockaddr *)(const void *)&own, len, (int)step->x,
                                     false, step->y == FORM_ANY_ALONE));
+}
+
+static int64_t act_listen(struct game *game, const struct step *step)
+{
+    int64_t family;
+    while ((family = listen_once(game, step)) > 0 && must_choose_again(game, step))
+        close_slot(&game->slots[step->a]);
+    return family;
 }
 
 /* Buffers of a given size do not grow. */
@@ -332,13 +353,21 @@ static void act_drain(struct game *game, const struct step *step, struct answer 
 
 /* ---- datagrams ---- */
 
-static int64_t act_datagram(struct game *game, const struct step *step)
+static int64_t open_datagram(struct game *game, const struct step *step)
 {
     struct sockaddr_storage own;
     struct ci_datagram_options options = {.ipv6_only = step->y == FORM_ANY_ALONE};
     socklen_t len = make_own(game, step, &own);
     return open_bound(game, step, DATAGRAM,
                       ci_sys_datagram((const struct sockaddr *)(const void *)&own, len, &options));
+}
+
+static int64_t act_datagram(struct game *game, const struct step *step)
+{
+    int64_t family;
+    while ((family = open_datagram(game, step)) > 0 && must_choose_again(game, step))
+        close_slot(&game->slots[step->a]);
+    return family;
 }
 
 static int64_t act_associate(struct game *game, const struct step *step)

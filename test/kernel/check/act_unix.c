@@ -18,6 +18,32 @@ static int64_t bind_anywhere(struct slot *slot)
     return rc;
 }
 
+static bool has_own_name(const struct game *game, const struct slot *slot)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        const struct slot *other = &game->slots[i];
+        if (other != slot && other->name_len && other->name_len == slot->name_len &&
+            memcmp(&other->name, &slot->name, slot->name_len) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* The kernel chooses names at random, for streams and datagrams apart: until no other slot has the
+ * name. */
+static int64_t open_named(struct game *game, uint8_t at, enum kind kind)
+{
+    struct slot *slot = &game->slots[at];
+    for (;;) {
+        open_slot(game, at, kind,
+                  kind == UNIX_DATAGRAM ? ci_sys_open_datagram(AF_UNIX) : ci_sys_socket(AF_UNIX));
+        int64_t rc = bind_anywhere(slot);
+        if (rc < 0 || has_own_name(game, slot))
+            return rc;
+        close_slot(slot);
+    }
+}
+
 static const struct sockaddr *name_of(const struct slot *slot)
 {
     return (const struct sockaddr *)(const void *)&slot->name;
@@ -25,10 +51,8 @@ static const struct sockaddr *name_of(const struct slot *slot)
 
 static int64_t act_listen(struct game *game, const struct step *step)
 {
-    struct slot *slot = &game->slots[step->a];
-    open_slot(game, step->a, UNIX_LISTENER, ci_sys_socket(AF_UNIX));
-    int64_t rc = bind_anywhere(slot);
-    return rc ? rc : ci_sys_begin_listen(slot->fd, (int)step->x);
+    int64_t rc = open_named(game, step->a, UNIX_LISTENER);
+    return rc ? rc : ci_sys_begin_listen(game->slots[step->a].fd, (int)step->x);
 }
 
 /* The name of its own tells its peer's slot: draw_unix.c. */
@@ -37,17 +61,18 @@ static int64_t act_connect(struct game *game, const struct step *step)
     struct slot *slot = &game->slots[step->a];
     const struct slot *to = &game->slots[step->b];
     if (slot->kind == NONE) {
-        open_slot(game, step->a, UNIX_STREAM, ci_sys_socket(AF_UNIX));
+        open_named(game, step->a, UNIX_STREAM);
         set_buffers(slot, step->x);
-        bind_anywhere(slot);
     }
     return ci_sys_connect(slot->fd, name_of(to), to->name_len);
 }
 
 static int64_t act_datagram(struct game *game, const struct step *step)
 {
+    if (step->x)
+        return open_named(game, step->a, UNIX_DATAGRAM);
     open_slot(game, step->a, UNIX_DATAGRAM, ci_sys_open_datagram(AF_UNIX));
-    return step->x ? bind_anywhere(&game->slots[step->a]) : 0;
+    return 0;
 }
 
 /* ---- descriptors ---- */

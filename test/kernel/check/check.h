@@ -203,6 +203,7 @@ void kernel_settle(struct game *game);
 void kernel_await(struct game *game, coir_fd fd); /* for bytes that have been sent */
 coir_fd kernel_copy(coir_fd fd);
 bool kernel_is_same_file(coir_fd a, coir_fd b); /* of two sockets */
+bool kernel_keeps_port(unsigned port); /* for sockets that are bound: none connects from it */
 int kernel_add(coir_fd fd, uint64_t number);
 
 /* How much OP_FILL is to come to the real kernel finds out, and the model is told. */
