@@ -7,7 +7,9 @@
  * 2. A call on a directory that returns an error has changed nothing.
  * 3. A listing tells the names that there are, each once.
  * 4. A copy, into a file or over a connection, has the bytes of what was copied.
- * 5. When the disk is well again, everything succeeds. */
+ * 5. When the disk is well again, everything succeeds.
+ * 6. A directory is made once, is removed only when it is empty, and has what is put into it.
+ * Each call is made by itself, or as an operation that is awaited: they do the same. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -61,6 +63,78 @@ static coir_time soon(void)
     return below(3) ? COIR_NEVER : coir_in((coir_time)below(30000) * COIR_US);
 }
 
+/* ---- calls, and the same as operations ---- */
+
+static int open_at(coir_file *dir, const char *name, int flags, coir_file **ret_file)
+{
+    coir_file_op op;
+    return below(2) ? coir_file_open_at(dir, name, flags, 0600, ret_file)
+                    : (int)coir_await(coir_file_open_at_op(&op, dir, name, flags, 0600, ret_file));
+}
+
+static int unlink_at(coir_file *dir, const char *name)
+{
+    coir_file_op op;
+    return below(2) ? coir_dir_unlink(dir, name)
+                    : (int)coir_await(coir_dir_unlink_op(&op, dir, name));
+}
+
+static int mkdir_at(coir_file *dir, const char *name)
+{
+    coir_file_op op;
+    return below(2) ? coir_dir_mkdir(dir, name, 0700)
+                    : (int)coir_await(coir_dir_mkdir_op(&op, dir, name, 0700));
+}
+
+static int rmdir_at(coir_file *dir, const char *name)
+{
+    coir_file_op op;
+    return below(2) ? coir_dir_rmdir(dir, name)
+                    : (int)coir_await(coir_dir_rmdir_op(&op, dir, name));
+}
+
+static int name_again(coir_file *dir, const char *name, const char *to, bool renames)
+{
+    coir_file_op op;
+    if (below(2))
+        return renames ? coir_dir_rename(dir, name, dir, to) : coir_dir_link(dir, name, dir, to);
+    return (int)coir_await(renames ? coir_dir_rename_op(&op, dir, name, dir, to)
+                                   : coir_dir_link_op(&op, dir, name, dir, to));
+}
+
+static int sync_file(coir_file *file)
+{
+    coir_file_op op;
+    switch (below(4)) {
+    case 0: return coir_file_sync(file);
+    case 1: return coir_file_sync_data(file);
+    case 2: return (int)coir_await(coir_file_sync_op(&op, file));
+    default: return (int)coir_await(coir_file_sync_data_op(&op, file));
+    }
+}
+
+static int truncate_file(coir_file *file, size_t len)
+{
+    coir_file_op op;
+    return below(2) ? coir_file_truncate(file, (int64_t)len)
+                    : (int)coir_await(coir_file_truncate_op(&op, file, (int64_t)len));
+}
+
+static int allocate(coir_file *file, size_t len)
+{
+    coir_file_op op;
+    return below(2) ? coir_file_allocate(file, 0, (int64_t)len)
+                    : (int)coir_await(coir_file_allocate_op(&op, file, 0, (int64_t)len));
+}
+
+static ssize_t read_in_parts(coir_file *file, char *bytes, size_t len)
+{
+    coir_file_op op;
+    struct iovec parts[] = {{bytes, len / 2}, {bytes + len / 2, len - len / 2}};
+    return below(2) ? coir_file_readv(file, parts, 2, 0)
+                    : (ssize_t)coir_await(coir_file_readv_op(&op, file, parts, 2, 0));
+}
+
 /* ---- what is there ---- */
 
 static int read_file(struct keeper *keeper, coir_file *file, size_t *ret_len)
@@ -74,6 +148,11 @@ static int read_file(struct keeper *keeper, coir_file *file, size_t *ret_len)
         ssize_t n =
             rc < 0 ? rc : coir_file_read_full(file, keeper->bytes, (size_t)size, 0, ret_len);
         return n < 0 ? (int)n : 0;
+    }
+    if (below(3) == 0) {
+        ssize_t n = read_in_parts(file, keeper->bytes, (size_t)size);
+        *ret_len = n < 0 ? 0 : (size_t)n;
+        return n < 0 ? (int)n : n < size ? -EIO : 0; /* short: once more */
     }
     if ((rc = coir_reader_new_file(file, 0, 100, &reader)) < 0)
         return rc;
@@ -93,7 +172,7 @@ static struct content look(struct keeper *keeper, int i)
     struct content found = {.which = 0};
     for (;;) {
         coir_file *file;
-        int rc = coir_file_open_at(keeper->dir, names[i], O_RDONLY, 0, &file);
+        int rc = open_at(keeper->dir, names[i], O_RDONLY, &file);
         if (rc == -ENOENT)
             return found;
         if (rc == 0) {
@@ -124,7 +203,7 @@ static void verify(struct keeper *keeper, int i)
 static void remove_file(struct keeper *keeper, int i)
 {
     int rc;
-    while ((rc = coir_dir_unlink(keeper->dir, names[i])) < 0 && rc != -ENOENT) {
+    while ((rc = unlink_at(keeper->dir, names[i])) < 0 && rc != -ENOENT) {
         passing(rc);
         MUST_BE(coir_sleep_for(COIR_MS), 0);
     }
@@ -179,10 +258,10 @@ static void append(struct keeper *keeper, int i)
     if (!content->exists || content->len > LEN_MOST)
         return;
     COIR_DEADLINE(soon());
-    if (passing(coir_file_open_at(keeper->dir, names[i], O_WRONLY, 0, &file)) < 0)
+    if (passing(open_at(keeper->dir, names[i], O_WRONLY, &file)) < 0)
         return;
     rc = passing(write_more(keeper, file, content, more));
-    rc = rc < 0 || below(2) ? rc : passing(coir_file_sync_data(file));
+    rc = rc < 0 || below(2) ? rc : passing(sync_file(file));
     coir_file_close(file);
     COIR_SHIELD;
     struct content found = look(keeper, i);
@@ -197,13 +276,13 @@ static void cut(struct keeper *keeper, int i)
     struct content *content = &keeper->files[i];
     coir_file *file;
     struct stat stat;
-    if (!content->exists || passing(coir_file_open_at(keeper->dir, names[i], O_RDWR, 0, &file)) < 0)
+    if (!content->exists || passing(open_at(keeper->dir, names[i], O_RDWR, &file)) < 0)
         return;
     size_t len = below(content->len + 1);
-    if (passing(coir_file_truncate(file, (int64_t)len)) == 0)
+    if (passing(truncate_file(file, len)) == 0)
         content->len = len;
     if (len && below(2)) /* what is there already */
-        passing(coir_file_allocate(file, 0, (int64_t)content->len));
+        passing(allocate(file, content->len));
     if (passing(coir_file_stat(file, &stat)) == 0)
         MUST_BE(stat.st_size, content->len);
     coir_file_close(file);
@@ -217,8 +296,7 @@ static void give_name(struct keeper *keeper, int i, int to)
     int rc;
     {
         COIR_DEADLINE(soon());
-        rc = renames ? coir_dir_rename(keeper->dir, names[i], keeper->dir, names[to])
-                     : coir_dir_link(keeper->dir, names[i], keeper->dir, names[to]);
+        rc = name_again(keeper->dir, names[i], names[to], renames);
     }
     if (rc == -ENOENT)
         MUST(!content->exists);
@@ -274,9 +352,9 @@ static void copy(struct keeper *keeper, int i, int to)
     if (i == to || !keeper->files[i].exists)
         return;
     remove_file(keeper, to);
-    if (passing(coir_file_open_at(keeper->dir, names[i], O_RDONLY, 0, &source)) < 0)
+    if (passing(open_at(keeper->dir, names[i], O_RDONLY, &source)) < 0)
         return;
-    int rc = coir_file_open_at(keeper->dir, names[to], O_RDWR | O_CREAT | O_EXCL, 0600, &target);
+    int rc = open_at(keeper->dir, names[to], O_RDWR | O_CREAT | O_EXCL, &target);
     if (passing(rc) == 0) {
         COIR_DEADLINE(soon());
         n = below(2) ? coir_file_copy(target, 0, source, 0, COIR_UNLIMITED, NULL)
@@ -334,6 +412,44 @@ static void ask_size(struct keeper *keeper, int i)
         MUST(keeper->files[i].exists && stat.st_size == (off_t)keeper->files[i].len);
 }
 
+/* Makes the calls again until the disk lets them: what they then say is 6. */
+#define WHEN_WELL(rc, call)           \
+    while (is_trouble((rc) = (call))) \
+    MUST_BE(coir_sleep_for(COIR_MS), 0)
+
+static bool is_trouble(int rc)
+{
+    return rc == -EIO || rc == -ENOSPC || rc == -EDQUOT || rc == -EMFILE || rc == -ENFILE;
+}
+
+static void use_directory(struct keeper *keeper)
+{
+    coir_file *inside, *file;
+    int rc;
+    WHEN_WELL(rc, mkdir_at(keeper->dir, "inside"));
+    MUST_BE(rc, 0);
+    WHEN_WELL(rc, mkdir_at(keeper->dir, "inside"));
+    MUST_BE(rc, -EEXIST);
+    WHEN_WELL(rc, unlink_at(keeper->dir, "inside"));
+    MUST_BE(rc, -EISDIR);
+    WHEN_WELL(rc, open_at(keeper->dir, "inside", O_RDONLY | O_DIRECTORY, &inside));
+    MUST_BE(rc, 0);
+    WHEN_WELL(rc, open_at(inside, "file", O_RDWR | O_CREAT | O_EXCL, &file));
+    MUST_BE(rc, 0);
+    coir_file_close(file);
+    WHEN_WELL(rc, rmdir_at(keeper->dir, "inside"));
+    MUST_BE(rc, -ENOTEMPTY);
+    WHEN_WELL(rc, unlink_at(inside, "file"));
+    MUST_BE(rc, 0);
+    WHEN_WELL(rc, rmdir_at(keeper->dir, "inside"));
+    MUST_BE(rc, 0);
+    WHEN_WELL(rc, open_at(inside, "file", O_RDWR | O_CREAT, &file));
+    MUST_BE(rc, -ENOENT); /* it was removed */
+    WHEN_WELL(rc, rmdir_at(keeper->dir, "inside"));
+    MUST_BE(rc, -ENOENT);
+    coir_file_close(inside);
+}
+
 static void use_temporary(struct keeper *keeper)
 {
     coir_file *file;
@@ -348,7 +464,7 @@ static void use_temporary(struct keeper *keeper)
 static void step(struct keeper *keeper)
 {
     int i = (int)below(FILES), other = (int)below(FILES);
-    switch (below(9)) {
+    switch (below(10)) {
     case 0: replace(keeper, i); break;
     case 1: append(keeper, i); break;
     case 2: cut(keeper, i); break;
@@ -357,16 +473,19 @@ static void step(struct keeper *keeper)
     case 5: remove_file(keeper, i); break;
     case 6: passing(list(keeper)); break;
     case 7: ask_size(keeper, i); break;
+    case 8: use_directory(keeper); break;
     default: use_temporary(keeper); break;
     }
 }
 
 static int open_dir(struct keeper *keeper, const char *name)
 {
-    int rc = coir_dir_mkdir(NULL, name, 0700);
-    if (rc == -EEXIST)
-        rc = 0;
-    return rc < 0 ? rc : coir_file_open(name, O_RDONLY | O_DIRECTORY, 0, &keeper->dir);
+    coir_file_op op;
+    int rc = mkdir_at(NULL, name), flags = O_RDONLY | O_DIRECTORY;
+    if (rc < 0 && rc != -EEXIST)
+        return rc;
+    return below(2) ? coir_file_open(name, flags, 0, &keeper->dir)
+                    : (int)coir_await(coir_file_open_op(&op, name, flags, 0, &keeper->dir));
 }
 
 /* 5 */
