@@ -12,7 +12,7 @@ static const uint64_t wakeup_data = UINT64_MAX;
 
 /* One translation does for both. */
 _Static_assert(EPOLLIN == POLLIN && EPOLLOUT == POLLOUT && EPOLLRDHUP == POLLRDHUP &&
-                   EPOLLHUP == POLLHUP && EPOLLERR == POLLERR,
+                   EPOLLHUP == POLLHUP && EPOLLERR == POLLERR && EPOLLPRI == POLLPRI,
                "epoll(7) has the bits of poll(2)");
 
 struct epoll_selector {
@@ -30,7 +30,7 @@ static uint32_t flags_of(unsigned events, enum ci_trigger trigger)
 {
     uint32_t flags = ci_events_to_poll(events);
     switch (trigger) {
-    case CI_EDGE: return flags | EPOLLET | EPOLLRDHUP;
+    case CI_EDGE: return flags | EPOLLET | EPOLLRDHUP | EPOLLPRI;
     case CI_EXCLUSIVE: return flags | EPOLLET | EPOLLEXCLUSIVE; /* the kernel refuses RDHUP here */
     case CI_LEVEL: break;
     case CI_ONE_SHOT: return flags | EPOLLONESHOT;

@@ -1,4 +1,4 @@
-/* Events (enum coir_events and CI_EVENT_END) as poll(2), epoll(7) and io_uring know them. */
+/* Events (enum coir_events and event.h) as poll(2), epoll(7) and io_uring know them. */
 #ifndef CI_DRIVER_POLL_MASK_H
 #define CI_DRIVER_POLL_MASK_H
 
@@ -16,6 +16,8 @@ static inline uint32_t ci_events_of_poll(uint32_t mask)
         events |= COIR_WRITE;
     if (mask & POLLRDHUP)
         events |= CI_EVENT_END;
+    if (mask & POLLPRI)
+        events |= CI_EVENT_URGENT;
     if (mask & POLLHUP)
         events |= COIR_HANGUP;
     if (mask & (POLLERR | POLLNVAL))

@@ -277,8 +277,9 @@ static int take_ready(coir_poller *poller, coir_poller_event *events, int max, c
         return found == -EINTR ? 0 : found;
     for (int i = 0; i < found; i++) {
         const struct registration *registration = find(poller, ready[i].fd);
-        if (registration && registration->generation == ready[i].generation)
-            events[count++] = (coir_poller_event){registration->token, translate(ready[i].events)};
+        int public = translate(ready[i].events);
+        if (public && registration && registration->generation == ready[i].generation)
+            events[count++] = (coir_poller_event){registration->token, public};
     }
     return count;
 }

@@ -1,8 +1,8 @@
 /* Attempts at operations: the system call is made, and what it returned goes into the slot's cache.
  *
  * A short read or write clears its bit, as EAGAIN does: that saves the call that would only return
- * EAGAIN. But not once the end of the stream, a hang-up or an error was reported: data and end can
- * share one edge, and no other would come. */
+ * EAGAIN. But not once the end of the stream, a hang-up, an error or an urgent byte was reported:
+ * data and end can share one edge, and no other would come. */
 #include <errno.h>
 
 #include "driver/nonblocking.h"
@@ -29,12 +29,13 @@ static size_t total(const struct ci_op *op)
 CI_INLINE bool note(struct ci_slot *slot, struct ci_op *op, ssize_t rc, uint8_t bit, bool partial)
 {
     if (ci_unlikely(rc == -EAGAIN)) {
-        slot->ready &= (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END : COIR_WRITE);
+        slot->ready &=
+            (uint8_t) ~(bit == COIR_READ ? COIR_READ | CI_EVENT_END | CI_EVENT_URGENT : COIR_WRITE);
         if (slot->ready & CI_SLOT_GONE) /* of an earlier state: the next edge reports them again */
             slot->ready &= (uint8_t)~CI_SLOT_GONE;
         return false;
     }
-    if (partial && !(slot->ready & CI_SLOT_ENDS))
+    if (partial && !(slot->ready & (CI_SLOT_ENDS | CI_EVENT_URGENT)))
         slot->ready &= (uint8_t)~bit;
     op->result = (int32_t)rc;
     return true;

@@ -34,7 +34,7 @@ enum ci_slot_use {
 struct ci_slot {
     struct ci_op *ops; /* pending */
     uint32_t generation;
-    uint8_t ready; /* enum coir_events and CI_EVENT_END */
+    uint8_t ready; /* enum coir_events and event.h */
     uint8_t use;   /* enum ci_slot_use */
     bool registered : 1;
     bool once : 1;  /* registered, of a descriptor of coir's: one-shot */

@@ -28,7 +28,7 @@ enum ci_trigger {
 struct ci_ready {
     coir_fd fd;
     uint32_t generation;
-    uint32_t events; /* enum coir_events and CI_EVENT_END */
+    uint32_t events; /* enum coir_events and event.h */
 };
 
 /* The first member of each kind's own struct. */

@@ -1,4 +1,5 @@
 /* The public poller, over each selector. */
+#include <arpa/inet.h>
 #include <coir/poller.h>
 #include <errno.h>
 #include <pthread.h>
@@ -85,6 +86,36 @@ static void edges(const char *name)
 TEST(edge_triggered)
 {
     on_each(edges);
+}
+
+/* An urgent byte of TCP that waits alone cannot be read by read(2). */
+static void urgent(const char *name)
+{
+    coir_poller_event event;
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof where;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), sender = socket(AF_INET, SOCK_STREAM, 0);
+    (void)name;
+    CHECK_EQ(bind(listener, (struct sockaddr *)&where, len), 0);
+    CHECK_EQ(listen(listener, 1), 0);
+    CHECK_EQ(getsockname(listener, (struct sockaddr *)&where, &len), 0);
+    CHECK_EQ(connect(sender, (struct sockaddr *)&where, len), 0);
+    int receiver = accept(listener, NULL, NULL);
+    CHECK_EQ(coir_poller_add(poller, receiver, 7, COIR_READ | COIR_EDGE), 0);
+    CHECK_EQ(send(sender, "!", 1, MSG_OOB), 1);
+    CHECK_EQ(wait_one(&event, 0), 0);
+    CHECK_EQ(send(sender, "a", 1, 0), 1);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK(event.token == 7 && event.events == COIR_READ);
+    CHECK_EQ(coir_poller_remove(poller, receiver), 0);
+    close(receiver);
+    close(sender);
+    close(listener);
+}
+
+TEST(an_urgent_byte_alone_is_no_event)
+{
+    on_each(urgent);
 }
 
 static void one_shot(const char *name)

@@ -1,6 +1,11 @@
 /* Operations on streams: one reader and one writer, one worker, and what a hang-up does. */
+#include <arpa/inet.h>
 #include <coir.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -85,4 +90,39 @@ static void try_elsewhere(void)
 TEST(a_stream_belongs_to_its_worker)
 {
     test_in_runtime(try_elsewhere, 2);
+}
+
+static int read_past_urgent(void *stream)
+{
+    char bytes[8];
+    CHECK_EQ(coir_read_full(stream, bytes, 4, NULL), 4);
+    CHECK(memcmp(bytes, "abcd", 4) == 0);
+    return 0;
+}
+
+/* The system ends a receive before an urgent byte: that it was short does not say that it was
+ * all. */
+TEST_REAL(bytes_after_an_urgent_one_are_read)
+{
+    char text[64];
+    coir_listener *listener;
+    coir_stream *stream;
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int sender = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    coir_listener_local(listener, text, sizeof text);
+    where.sin_port = htons((uint16_t)atoi(strchr(text, ':') + 1));
+    CHECK_EQ(connect(sender, (struct sockaddr *)&where, sizeof where), 0);
+    CHECK_EQ(coir_accept(listener, &stream), 0);
+    COIR_DEADLINE(coir_in(10 * COIR_S));
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, read_past_urgent, stream), 0);
+    coir_yield();
+    CHECK_EQ(send(sender, "ab", 2, 0), 2);
+    CHECK_EQ(send(sender, "!", 1, MSG_OOB), 1);
+    CHECK_EQ(send(sender, "cd", 2, 0), 2);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close(sender);
+    coir_close(stream);
+    coir_listener_close(listener);
 }
