@@ -46,7 +46,7 @@ amalgamation: ## write the library as one coir.c and one coir.h, to build/amalga
 
 deb:        ## make the Debian packages of the library, in build/deb
 	@tools/setup build
-	@tools/make-deb build/deb
+	@tools/make-deb build/deb $(DEB_BUILD)
 
 man:        ## make the man pages, in build/man
 	@tools/make-man build/man
