@@ -163,8 +163,9 @@ COIR_SUSPENDS int coir_ws_handle_with(coir_request *req, coir_response *res,
  * coir_ws_connect_with has a layer.
  * Suspends: yes.  Threads: worker.  Owns: *ret_ws is the caller's to free.
  * Errors: -COIR_EADDRESS no such URL; -EPROTONOSUPPORT wss: without a layer; -ECONNREFUSED also
- * when the server answers otherwise than by 101; -COIR_EPROTOCOL its answer is wrong; -ETIMEDOUT
- * connect_timeout; those of coir_tcp_connect; -ENOMEM; -EINVAL no url or ret_ws.
+ * when the server answers otherwise than by 101, which the log says (COIR_LOG_INFO), with the
+ * status; -COIR_EPROTOCOL its answer is wrong; -ETIMEDOUT connect_timeout; those of
+ * coir_tcp_connect; -ENOMEM; -EINVAL no url or ret_ws.
  * Cancel safety: there is no connection. */
 COIR_SUSPENDS int coir_ws_connect(const char *url, coir_ws **ret_ws);
 

@@ -11,6 +11,7 @@
 #include "proto/sha1.h"
 #include "proto/uri.h"
 #include "proto/websocket_handshake.h"
+#include "task/log.h"
 #include "web/ws.h"
 #include "web/ws_deflate.h"
 
@@ -162,9 +163,14 @@ static int read_answer(struct handshake *handshake, coir_stream *stream,
         handshake->len += (size_t)n;
         rc = ci_ws_check_answer(&asked, handshake->bytes, handshake->len, ret_answer);
     }
-    if (rc < 0)
-        return ret_answer->status && ret_answer->status != 101 ? -ECONNREFUSED : -COIR_EPROTOCOL;
-    return rc;
+    if (rc < 0 && ret_answer->status && ret_answer->status != 101) {
+        ci_log(ci_worker_current->runtime, COIR_LOG_INFO,
+               "the server at %s refuses a WebSocket connection: it answers %d, not 101; look at "
+               "the path of the URL, the origin and the subprotocols",
+               handshake->url->address, ret_answer->status);
+        return -ECONNREFUSED;
+    }
+    return rc < 0 ? -COIR_EPROTOCOL : rc;
 }
 
 static int shake_hands(struct handshake *handshake, struct ci_http_worker *http,

@@ -199,3 +199,53 @@ TEST_SIM(answers)
 {
     CHECK_EQ(with_server(serve_bytes, answers_that_are_refused), 0);
 }
+
+/* ---- a server that is there, and refuses: the log says so, -ECONNREFUSED alone does not ---- */
+
+static char line[600]; /* of the log */
+
+static void take_line(enum coir_log_level level, const char *text, void *arg)
+{
+    (void)arg;
+    if (level == COIR_LOG_INFO && strstr(text, "WebSocket"))
+        snprintf(line, sizeof line, "%s", text);
+}
+
+static int answer_once(void *listener)
+{
+    coir_stream *stream;
+    CHECK_EQ(coir_accept(listener, &stream), 0);
+    reply = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+    answer_bytes(stream, NULL);
+    coir_close(stream);
+    return 0;
+}
+
+static int connect_by_a_wrong_path(void *arg)
+{
+    (void)arg;
+    char address[64], url[100], want[200];
+    coir_listener *listener;
+    coir_ws *ws;
+    CHECK_EQ(coir_tcp_listen("127.0.0.1:0", &listener), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, answer_once, listener), 0);
+    CHECK(coir_listener_local(listener, address, sizeof address) > 0);
+    snprintf(url, sizeof url, "ws://%s/none?token=secret", address);
+    CHECK_EQ(coir_ws_connect(url, &ws), -ECONNREFUSED);
+    snprintf(want, sizeof want, "the server at %s refuses a WebSocket connection: it answers 404",
+             address);
+    CHECK(strncmp(line, want, strlen(want)) == 0);
+    CHECK(!strstr(line, "secret"));
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_listener_close(listener);
+    return 0;
+}
+
+TEST(the_log_says_how_a_server_refuses)
+{
+    coir_config config = COIR_CONFIG;
+    config.log = take_line;
+    config.workers = 1;
+    CHECK_EQ(test_run(&config, connect_by_a_wrong_path, NULL), 0);
+}
