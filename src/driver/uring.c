@@ -170,6 +170,8 @@ static int reserve(struct ci_driver *driver, size_t count)
 {
     struct ci_uring *uring = ci_uring_of(driver);
     int rc = ci_uring_reserve_entries(uring, 3 * count);
+    if (rc == 0)
+        rc = ci_uring_populate_buffers(uring);
     return rc < 0 ? rc
                   : ci_grow(uring->allocator, (void **)&uring->slots, &uring->slot_count,
                             sizeof(struct ci_uring_slot), count);

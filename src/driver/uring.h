@@ -237,6 +237,9 @@ void ci_uring_withdraw_ended(struct ci_uring *uring, struct ci_op *op);
 void ci_uring_give_buffer(struct ci_uring *uring, uint16_t id);
 /* After the kernel has run out of buffers: gives it as many again. */
 void ci_uring_give_more_buffers(struct ci_uring *uring);
+
+/* Has the pages of all that it may be given. */
+int ci_uring_populate_buffers(const struct ci_uring *uring);
 /* Gives a new ring its buffers. */
 void ci_uring_give_first_buffers(struct ci_uring *uring);
 

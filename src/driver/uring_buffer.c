@@ -15,6 +15,13 @@ void ci_uring_give_more_buffers(struct ci_uring *uring)
         ci_uring_give_buffer(uring, ++uring->given);
 }
 
+/* One receive may take any number of them before it is cancelled (uring_ahead.c). */
+int ci_uring_populate_buffers(const struct ci_uring *uring)
+{
+    int rc = ci_ring_buffers_populate(&uring->buffers);
+    return rc == -EINVAL ? 0 : rc; /* the kernel is too old: they come as they are used */
+}
+
 /* Buffers of an earlier ring may still hold bytes that were read ahead: gives the others. */
 static void give_buffers_again(struct ci_uring *uring)
 {

@@ -4,6 +4,11 @@
 #include <sys/mman.h>
 
 #include "sys/call.h"
+#include "sys/result.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 /* The best first: Linux 6.1, then 6.0. */
 static const uint32_t flags_wanted[] = {
@@ -143,6 +148,16 @@ int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32
     return 0;
 }
 
+static size_t length(const struct ci_ring_buffers *buffers)
+{
+    return buffers->count * (sizeof(struct io_uring_buf) + (size_t)buffers->size);
+}
+
+int ci_ring_buffers_populate(const struct ci_ring_buffers *buffers)
+{
+    return (int)ci_result(madvise(buffers->ring, length(buffers), MADV_POPULATE_WRITE));
+}
+
 int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group)
 {
     struct io_uring_buf_reg reg = {
@@ -155,6 +170,5 @@ int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffe
 void ci_ring_buffers_free(struct ci_ring_buffers *buffers)
 {
     if (buffers->ring)
-        munmap(buffers->ring,
-               buffers->count * (sizeof(struct io_uring_buf) + (size_t)buffers->size));
+        munmap(buffers->ring, length(buffers));
 }

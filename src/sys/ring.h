@@ -105,6 +105,9 @@ int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32
 int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group);
 void ci_ring_buffers_free(struct ci_ring_buffers *buffers);
 
+/* Has all of their pages, while the kernel may be using them. -EINVAL: it is too old. */
+int ci_ring_buffers_populate(const struct ci_ring_buffers *buffers);
+
 static inline char *ci_ring_buffer(const struct ci_ring_buffers *buffers, uint16_t id)
 {
     return buffers->memory + (size_t)id * buffers->size;

@@ -1,7 +1,10 @@
 /* Buffers that the driver over io_uring has provided to the kernel come back to it. */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include "driver/uring.h"
 #include "env.h"
 
 #if !defined(CONFORM_KERNEL) /* the simulated kernel may withhold buffers */
@@ -25,5 +28,28 @@ static void buffers_body(void)
 }
 
 ON(io_uring, buffers_of_closed_streams_are_used_again, buffers_body)
+
+#if !CI_ASAN && !CI_TSAN
+static long resident(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file && fscanf(file, "%*s %ld", &pages) == 1);
+    fclose(file);
+    return pages;
+}
+
+/* Those that have been used are there; the others come at once. */
+static void reserve_body(void)
+{
+    long before = resident(), size = sysconf(_SC_PAGESIZE);
+    CHECK_EQ(env.driver->kind->reserve(env.driver, 10), 0);
+    CHECK(resident() - before >= (CI_URING_BUFFERS - CI_URING_BUFFERS_FIRST) *
+                                     (CI_URING_BUFFER_SIZE / 1024) / (size / 1024));
+    buffers_body();
+}
+
+ON(io_uring, buffers_are_there_before_they_are_used, reserve_body)
+#endif
 
 #endif
