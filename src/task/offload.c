@@ -183,7 +183,7 @@ static void spin(struct ci_offload *pool)
 /* False: the thread was not called for `idle_most`, and should end. */
 static bool sleep_until_called(struct ci_offload *pool, struct ci_offload_thread *self)
 {
-    coir_time until = ci_time_after(ci_clock_now(), idle_most);
+    coir_time until = pool->reserved ? COIR_NEVER : ci_time_after(ci_clock_now(), idle_most);
     int rc = 0;
     self->called = false;
     ci_list_insert_before(pool->idle.next, &self->idle);
@@ -349,6 +349,27 @@ int ci_offload_init(coir_runtime *runtime)
     ci_list_init(&pool->jobs);
     ci_list_init(&pool->idle);
     return 0;
+}
+
+/* One after the other: at most one is coming. */
+int ci_offload_reserve(coir_runtime *runtime, size_t count)
+{
+    struct ci_offload *pool = &runtime->offload;
+    size_t most = count < pool->threads_max ? count : pool->threads_max;
+    int rc = 0;
+    if (runtime->simulated)
+        return 0;
+    ci_mutex_lock(&pool->lock);
+    pool->reserved = true;
+    for (unsigned round = 0; rc == 0 && pool->running < most; round++) {
+        if (!pool->coming)
+            rc = add_thread(pool);
+        ci_mutex_unlock(&pool->lock);
+        ci_pause(round);
+        ci_mutex_lock(&pool->lock);
+    }
+    ci_mutex_unlock(&pool->lock);
+    return rc;
 }
 
 bool ci_offload_busy(coir_runtime *runtime)

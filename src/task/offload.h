@@ -37,6 +37,7 @@ struct ci_offload {
     unsigned calling;       /* threads that call a job's function */
     unsigned coming; /* threads that will look at the queue before they sleep; see offload.c 3 */
     bool stopping;
+    bool reserved; /* no thread ends because it is idle */
 
     uint64_t spin_ticks; /* how long a thread spins before it sleeps; 0: not at all */
     unsigned spin_skips; /* how many sleeps skip the spin after the last fruitless one */
@@ -45,6 +46,10 @@ struct ci_offload {
 
 /* Starts no thread yet. -ENOMEM. */
 int ci_offload_init(struct coir_runtime *runtime);
+
+/* Has `count` threads, or as many as there may be, which stay. An error of one that could not be
+ * started. */
+int ci_offload_reserve(struct coir_runtime *runtime, size_t count);
 
 /* As coir_offload_op, for jobs that take turns before they come here: offload_queue_max does not
  * hold for them. */

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "task/offload.h"
+#include "task/runtime.h"
 
 static int square(void *arg)
 {
@@ -53,6 +55,24 @@ TEST_SIM(in_the_simulator_it_runs_at_a_seeded_time)
     coir_time start = coir_now();
     CHECK_EQ(coir_offload(square_in_sim, &n), 49);
     CHECK(coir_now() - start <= COIR_MS);
+}
+
+static void reserve_threads(void)
+{
+    coir_runtime *runtime = coir_runtime_current();
+    struct ci_offload *pool = &runtime->offload;
+    for (int i = 0; i < 3; i++) { /* as many as there may be, once */
+        CHECK_EQ(ci_offload_reserve(runtime, i ? SIZE_MAX : 3), 0);
+        CHECK_EQ(pool->running, i ? pool->threads_max : 3);
+        CHECK(pool->reserved);
+    }
+    many();
+    CHECK_EQ(pool->running, pool->threads_max);
+}
+
+TEST(threads_may_be_there_before_the_first_call)
+{
+    test_in_runtime(reserve_threads, 2);
 }
 
 /* ---- a pool of one thread, held until it is let go ---- */
