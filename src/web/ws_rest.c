@@ -70,11 +70,12 @@ static void on_ready_at_rest(struct ci_op *io)
     ci_ws_rouse(ws);
 }
 
-/* Whether nothing is kept between two messages. */
+/* Whether nothing is kept between two messages: then nothing has come of one either, and what was
+ * complete has been handed out before the wait. */
 static bool has_nothing(const struct ci_ws_awake *awake)
 {
     return !awake->in && !awake->in_frame && !awake->frames.have && !awake->frames.in_message &&
-           !awake->message && !awake->ready && !awake->inflater;
+           !awake->inflater;
 }
 
 /* The function has begun to send a message in parts, which its task is known by. */
@@ -95,6 +96,7 @@ static bool may_rest(const coir_ws *ws)
 
 static void give_task_back(coir_ws *ws)
 {
+    ci_check(!ws->awake->message && !ws->awake->ready, "web/ws.h 5");
     ws->wait_is_over = false;
     ci_io_rest(&ws->io, on_ready_at_rest);
     ci_task_rest(ws->awake->task);
