@@ -131,16 +131,27 @@ typedef struct coir_serve_http_options {
 
     /* [false] what serving needs is allocated before the first connection is accepted, with all of
      * its pages, and no more later: connections_max and requests_max must be set, and each request
-     * has arena_max bytes then, by default 16 KiB. WebSocket, FastCGI, layers (TLS) and what
-     * handlers allocate themselves are not part of it. */
+     * has arena_max bytes then, by default 16 KiB; for WebSocket also websockets_max. FastCGI is
+     * part of it where its clients are made before. Layers (TLS) and what handlers allocate
+     * themselves are not. */
     bool fixed_memory;
     bool lock_memory; /* [false] and what the process has by then is locked: see mlockall(2) */
+
+    /* [COIR_UNLIMITED; with fixed_memory none] per worker: WebSocket connections. A request for
+     * another one is answered by 503. */
+    size_t websockets_max;
+    /* [the defaults; with fixed_memory a message_max of 4 KiB, and an items_max of 16] of WebSocket
+     * connections: what a handler gives no options for, or leaves 0 in message_max, items_max and
+     * bytes_max. In fixed memory each connection has room for items_max + 6 messages of message_max
+     * bytes, and none may have more; compression is by COIR_WS_COMPRESS_MESSAGES. Copied, but for
+     * its strings. */
+    const struct coir_ws_options *websocket_options;
 } coir_serve_http_options;
 
 #define COIR_SERVE_HTTP_OPTIONS                                                                    \
     {                                                                                              \
         sizeof(coir_serve_http_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, \
-            0, 0, 0, COIR_LIMIT_WAITS, 0, false, false                                             \
+            0, 0, 0, COIR_LIMIT_WAITS, 0, false, false, 0, 0                                       \
     }
 
 /* Serves HTTP until cancelled. Every worker accepts and answers. Cancelled, it takes what the
@@ -296,8 +307,8 @@ typedef struct coir_http_counters {
     uint64_t connections_live; /* that have not ended */
     uint64_t requests;         /* whose head was complete */
     uint64_t errors_sent;      /* answers that the server gave by itself, 4xx and 5xx */
-    uint64_t refused; /* connections and requests beyond connections_max and requests_max that were
-                       * answered by 503, or closed */
+    uint64_t refused;          /* connections and requests beyond connections_max, requests_max and
+                                * websockets_max that were answered by 503, or closed */
 } coir_http_counters;
 
 #define COIR_HTTP_COUNTERS                        \

@@ -94,6 +94,7 @@ typedef struct coir_ws_options {
      * clients that send none are not browsers, and are let in */
     const char *origins;
     const char *origin; /* [none] of a client: what to send as Origin */
+    /* the sizes of a server's connections: [those of coir_serve_http_options.websocket_options] */
     size_t message_max; /* [1 MiB; COIR_UNLIMITED] bytes of a message that is received whole */
     size_t items_max;   /* [1024] frames in the queue of what is sent */
     size_t bytes_max;   /* [4 MiB] bytes in those frames: no message may be longer */
@@ -123,17 +124,21 @@ typedef struct coir_ws_options {
  * error. From here on the client's end does not cancel the handler: receives and sends say so.
  *
  * A request that cannot be accepted is answered here: 426 it asks for no WebSocket, or for another
- * version; 403 its Origin is not allowed; 400 it is wrong otherwise. The handler then returns what
+ * version; 403 its Origin is not allowed; 400 it is wrong otherwise; 503, with Retry-After, there
+ * are websockets_max (coir_serve_http_options). The handler then returns what
  * this call has returned.
  * Suspends: yes.  Threads: owner.  Owns: *ret_ws is the server's, valid until the handler returns.
- * Errors: -COIR_EPROTOCOL the request was refused; -EALREADY it was answered; -ENOMEM; -EINVAL no
- * request, response or ret_ws; those of coir_write.
+ * Errors: -COIR_EPROTOCOL the request was refused; -EAGAIN the server has websockets_max
+ * connections; -EALREADY it was answered; -ENOMEM; -EINVAL no request, response or ret_ws; those of
+ * coir_write.
  * Cancel safety: an unknown part of the answer has been sent; the connection ends after the
  * handler. */
 COIR_SUSPENDS int coir_ws_accept(coir_request *req, coir_response *res, coir_ws **ret_ws);
 
 /* Makes a WebSocket connection of a request, with options. As coir_ws_accept.
- * Errors also: -EINVAL a negative time, or unknown values; -COIR_EUNSIZED; -COIR_ENEWER. */
+ * Errors also: -EINVAL a negative time, unknown values, or more than fixed memory has for each
+ * connection (coir_serve_http_options.websocket_options), which is logged; -COIR_EUNSIZED;
+ * -COIR_ENEWER. */
 COIR_SUSPENDS int coir_ws_accept_with(coir_request *req, coir_response *res,
                                       const coir_ws_options *options, coir_ws **ret_ws);
 

@@ -1,7 +1,5 @@
 #include "sync/item_ring.h"
 
-enum { FIRST_SLOTS = 16 };
-
 int ci_item_ring_init(struct ci_item_ring *ring, const coir_allocator *allocator, size_t item_size,
                       size_t capacity)
 {
@@ -24,7 +22,7 @@ void ci_item_ring_done(struct ci_item_ring *ring)
 
 int ci_item_ring_grow(struct ci_item_ring *ring)
 {
-    size_t slots = ring->slots ? ring->slots * 2 : FIRST_SLOTS;
+    size_t slots = ring->slots ? ring->slots * 2 : CI_ITEM_RING_FIRST;
     size_t size;
     if (__builtin_mul_overflow(slots, ring->item_size, &size))
         return -ENOMEM;

@@ -15,6 +15,9 @@
 #include "base/check.h"
 #include "base/memory.h"
 
+/* The slots of a ring that has begun to grow. */
+enum { CI_ITEM_RING_FIRST = 16 };
+
 struct ci_item_ring {
     size_t item_size, capacity;
     size_t head;

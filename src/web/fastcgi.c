@@ -14,6 +14,7 @@
 #include "io/io.h"
 #include "task/current.h"
 #include "task/runtime.h"
+#include "web/worker.h"
 
 enum { CONNECTIONS_MOST = 65536 };
 
@@ -251,7 +252,8 @@ static int make(const coir_fastcgi_options *given, coir_fastcgi **ret_client)
     if (rc < 0)
         return rc;
     size_t size = sizeof(coir_fastcgi) + options.connections_max * sizeof(struct ci_fcgi_kept);
-    coir_fastcgi *client = ci_alloc_zero(&allocator, size);
+    struct ci_http_worker *http = ci_http_worker_of(ci_worker_current);
+    coir_fastcgi *client = http ? ci_alloc_zero(&allocator, size) : NULL;
     if (!client)
         return -ENOMEM;
     client->options = options;
@@ -267,6 +269,8 @@ static int make(const coir_fastcgi_options *given, coir_fastcgi **ret_client)
             return rc;
         }
     }
+    client->counted_in = &http->fastcgi_max;
+    ci_fetch_add(client->counted_in, options.connections_max);
     *ret_client = client;
     return 0;
 }
@@ -298,6 +302,7 @@ void coir_fastcgi_free(coir_fastcgi *client)
     ci_lock_take(&client->lock);
     client->freed = true;
     ci_lock_give(&client->lock);
+    ci_fetch_sub(client->counted_in, client->options.connections_max);
     close_old(client);
     coir_event_set(&client->changed);
     unref(client);

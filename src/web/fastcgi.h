@@ -35,6 +35,8 @@ struct coir_fastcgi {
     coir_event changed; /* for the keeper: something is kept, or the client is freed */
     struct ci_fcgi_site *sites;
     bool shared; /* more than one worker */
+    size_t
+        *counted_in; /* fastcgi_max of the worker that made it: connections_max is part of that */
 
     struct ci_lock lock; /* of what follows */
     bool freed;

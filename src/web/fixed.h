@@ -5,11 +5,12 @@
  * for a connection has the record of a connection, a stream and a task. The driver has memory for
  * the operations on all of their descriptors.
  *
+ * Each WebSocket connection has a stack, an input buffer, and what ws_reserve.c says. Where
+ * there are FastCGI clients, each turn has three buffers more, and each of their connections a
+ * stream.
+ *
  * A part of a head lies in memory of head_max bytes, of which there are requests_max. Without one,
  * the fiber waits for the rest of the head, and keeps its turn.
- *
- * What WebSocket connections and FastCGI need beside that comes from pools that are not filled, but
- * keep what they have grown to.
  */
 #ifndef CI_WEB_FIXED_H
 #define CI_WEB_FIXED_H

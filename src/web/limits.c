@@ -9,12 +9,19 @@
 #include "task/log.h"
 #include "task/runtime.h"
 #include "task/worker.h"
+#include "web/ws.h"
 
 /* Bytes a second: past it, arithmetic on rates would need more than 64 bits. */
 enum { RATE_MAX = 1 << 30 };
 
-/* The default of arena_max in fixed memory, where each request has so much. */
-enum { FIXED_ARENA = 16 << 10 };
+/* Defaults in fixed memory, where each request has so much, and each WebSocket connection room for
+ * so many messages of that length. */
+enum {
+    FIXED_ARENA = 16 << 10,
+    FIXED_MESSAGE = 4 << 10,
+    FIXED_ITEMS = 16,
+    FIXED_ITEMS_MOST = 65536
+};
 
 static int check_times(const coir_serve_http_options *options)
 {
@@ -65,6 +72,46 @@ static void fill_in_defaults(coir_serve_http_options *options)
     DEFAULT(requests_max, COIR_UNLIMITED);
     DEFAULT(retry_after, 1 * COIR_S);
 #undef DEFAULT
+    if (!options->websockets_max && !options->fixed_memory)
+        options->websockets_max = COIR_UNLIMITED;
+}
+
+static int read_websocket(coir_serve_http_options *options, coir_ws_options *ret_websocket)
+{
+    coir_ws_options given = COIR_WS_OPTIONS;
+    int rc = ci_options_read(&given, sizeof given, options->websocket_options);
+    if (rc == 0 && options->fixed_memory) {
+        given.message_max = given.message_max ? given.message_max : FIXED_MESSAGE;
+        given.items_max = given.items_max ? given.items_max : FIXED_ITEMS;
+    }
+    if (rc == 0)
+        rc = ci_ws_options_read(ret_websocket, &given);
+    options->websocket_options = ret_websocket;
+    return rc;
+}
+
+static int refuse_fixed(const char *what)
+{
+    ci_log(ci_worker_current->runtime, COIR_LOG_ERROR, "coir_serve_http_options.fixed_memory %s",
+           what);
+    return -EINVAL;
+}
+
+/* What a connection has must have a size, too. */
+static int check_fixed_websockets(const coir_serve_http_options *options)
+{
+    const coir_ws_options *websocket = options->websocket_options;
+    if (!options->websockets_max)
+        return 0;
+    if (options->websockets_max == COIR_UNLIMITED || websocket->message_max == COIR_UNLIMITED ||
+        websocket->items_max > FIXED_ITEMS_MOST)
+        return refuse_fixed("needs limits: no unlimited websockets_max, and in websocket_options "
+                            "no unlimited message_max, and an items_max of 65536 at most");
+    if (websocket->compression == COIR_WS_COMPRESS_STREAM ||
+        (websocket->compression && websocket->window_bits != CI_WS_BITS_MAX))
+        return refuse_fixed("has compression by COIR_WS_COMPRESS_MESSAGES and 15 window_bits only "
+                            "(websocket_options)");
+    return 0;
 }
 
 /* What is fixed must have a size. */
@@ -74,15 +121,13 @@ static int check_fixed(const coir_serve_http_options *options)
                    options->requests_max != COIR_UNLIMITED && options->arena_max != COIR_UNLIMITED;
     if (!options->fixed_memory)
         return options->lock_memory ? -EINVAL : 0;
-    if (bounded)
-        return 0;
-    ci_log(ci_worker_current->runtime, COIR_LOG_ERROR,
-           "coir_serve_http_options.fixed_memory needs limits: connections_max and requests_max, "
-           "and no unlimited arena_max");
-    return -EINVAL;
+    return bounded ? check_fixed_websockets(options)
+                   : refuse_fixed("needs limits: connections_max and requests_max, and no "
+                                  "unlimited arena_max");
 }
 
-int ci_http_options_read(coir_serve_http_options *options, const coir_serve_http_options *given)
+int ci_http_options_read(coir_serve_http_options *options, coir_ws_options *ret_websocket,
+                         const coir_serve_http_options *given)
 {
     *options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
     int rc = ci_options_read(options, sizeof *options, given);
@@ -94,7 +139,7 @@ int ci_http_options_read(coir_serve_http_options *options, const coir_serve_http
     if (rc < 0)
         return rc;
     fill_in_defaults(options);
-    if ((rc = check_fixed(options)) < 0)
+    if ((rc = read_websocket(options, ret_websocket)) < 0 || (rc = check_fixed(options)) < 0)
         return rc;
     if (options->head_max == COIR_UNLIMITED)
         options->head_max = CI_HTTP_HEAD_MAX;

@@ -3,7 +3,7 @@
 #ifndef CI_WEB_LIMITS_H
 #define CI_WEB_LIMITS_H
 
-#include "coir/web.h"
+#include "coir/ws.h"
 
 enum {
     CI_HTTP_BUFFER = 16 * 1024,    /* bytes of an input or output buffer */
@@ -12,8 +12,10 @@ enum {
     CI_HTTP_PARAMS = 8,            /* parameters in a route's pattern */
 };
 
-/* Reads the options of a server, with the default where the program left a field 0. 0, or -EINVAL:
- * a negative time is named in the log. */
-int ci_http_options_read(coir_serve_http_options *options, const coir_serve_http_options *given);
+/* Reads the options of a server, with the default where the program left a field 0, and those of
+ * its WebSocket connections into `ret_websocket`, which options->websocket_options points at then.
+ * 0, or -EINVAL: a negative time, and what fixed memory lacks, is named in the log. */
+int ci_http_options_read(coir_serve_http_options *options, coir_ws_options *ret_websocket,
+                         const coir_serve_http_options *given);
 
 #endif

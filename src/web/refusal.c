@@ -11,9 +11,14 @@
  * each SHARE of those that are served, and some. More wait in the backlog. */
 enum { SHARE = 16, SOME = 8 };
 
+int64_t ci_http_retry_seconds(const coir_serve_http_options *options)
+{
+    return (options->retry_after + COIR_S - 1) / COIR_S;
+}
+
 void ci_http_refusal_init(struct ci_http_refusal *refusal, const coir_serve_http_options *options)
 {
-    int64_t seconds = (options->retry_after + COIR_S - 1) / COIR_S;
+    int64_t seconds = ci_http_retry_seconds(options);
     refusal->len = (size_t)snprintf(refusal->text, sizeof refusal->text,
                                     "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n"
                                     "Retry-After: %" PRId64 "\r\nConnection: close\r\n\r\n",

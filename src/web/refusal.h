@@ -15,6 +15,9 @@ struct ci_http_refusal {
     char text[160];
 };
 
+/* retry_after in whole seconds. */
+int64_t ci_http_retry_seconds(const coir_serve_http_options *options);
+
 void ci_http_refusal_init(struct ci_http_refusal *refusal, const coir_serve_http_options *options);
 
 /* How many connections of a worker the acceptor may have open: also those that are to be told that

@@ -80,7 +80,8 @@ static int serve(coir_listener *listener, coir_router *router,
 static int serve_with(const coir_serve_http_options *given, coir_router *router)
 {
     coir_serve_http_options options;
-    int rc = ci_http_options_read(&options, given);
+    coir_ws_options websocket;
+    int rc = ci_http_options_read(&options, &websocket, given);
     if (rc < 0)
         return rc;
     coir_listener *listener = options.listener;

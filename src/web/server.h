@@ -18,6 +18,8 @@ struct ci_http_server {
     struct ci_http_worker *http;
     struct ci_list idle;    /* connections that wait for a request */
     struct ci_list sockets; /* WebSocket connections */
+    size_t places;          /* of websockets_max that are taken */
+    bool told;              /* that fixed memory has none */
     bool draining;
     coir_event drains; /* it is set when that begins */
     const struct ci_http_refusal *refusal;

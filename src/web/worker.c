@@ -21,6 +21,7 @@ static void free_http(struct ci_worker_extension *extension, const coir_allocato
     ci_pool_done(&http->sockets);
     ci_pool_done(&http->awakes);
     ci_ws_terms_done(http);
+    ci_pool_done(&http->agreed);
     ci_ws_memory_done(&http->messages);
     ci_ws_deflate_free_shared(http);
     ci_free(allocator, http, sizeof *http);
@@ -35,6 +36,7 @@ static enum ci_trim trim_http(struct ci_worker_extension *extension)
     most = ci_trim_most(most, ci_pool_trim(&http->blocks));
     most = ci_trim_most(most, ci_pool_trim(&http->sockets));
     most = ci_trim_most(most, ci_pool_trim(&http->awakes));
+    most = ci_trim_most(most, ci_pool_trim(&http->agreed));
     return ci_trim_most(most, ci_ws_memory_trim(&http->messages));
 }
 
@@ -80,12 +82,22 @@ struct ci_http_worker *ci_http_worker_of(struct ci_worker *worker)
     ci_pool_init(&http->blocks, allocator, CI_ARENA_BLOCK, 0);
     ci_pool_init(&http->sockets, allocator, sizeof(struct coir_ws), 0);
     ci_pool_init(&http->awakes, allocator, sizeof(struct ci_ws_awake), 0);
+    ci_pool_init(&http->agreed, allocator, CI_WS_TERMS_SIZE, 0);
     ci_list_init(&http->terms);
     ci_ws_memory_init(&http->messages, allocator, &worker->grown);
     http->connections.grown = http->buffers.grown = http->blocks.grown = &worker->grown;
-    http->sockets.grown = http->awakes.grown = &worker->grown;
+    http->sockets.grown = http->awakes.grown = http->agreed.grown = &worker->grown;
     ci_worker_add_extension(worker, &http->extension);
     return http;
+}
+
+struct ci_http_worker *ci_http_worker_if_any(struct ci_worker *worker)
+{
+    /* pairs with the release in ci_worker_add_extension */
+    struct ci_worker_extension *found = ci_load_acquire(&worker->extensions);
+    while (found && found->key != &http_key)
+        found = found->next;
+    return found ? ci_container_of(found, struct ci_http_worker, extension) : NULL;
 }
 
 /* The other workers' counters are read while they change: each is right by itself, but they are not
@@ -97,14 +109,9 @@ int coir_http_counters_get(coir_http_counters *ret_counters)
         return CI_MISUSE(-EINVAL, "ret_counters is NULL");
     coir_runtime *runtime = coir_runtime_current();
     for (int i = 0; runtime && i < runtime->worker_count; i++) {
-        /* pairs with the release in ci_worker_add_extension */
-        struct ci_worker_extension *found = ci_load_acquire(&runtime->workers[i].extensions);
-        while (found && found->key != &http_key)
-            found = found->next;
-        if (!found)
+        const struct ci_http_worker *http = ci_http_worker_if_any(&runtime->workers[i]);
+        if (!http)
             continue;
-        const struct ci_http_worker *http =
-            ci_container_of(found, struct ci_http_worker, extension);
         sum.connections += ci_load_relaxed(&http->accepted);
         sum.connections_live += ci_load_relaxed(&http->live);
         sum.requests += ci_load_relaxed(&http->requests);

@@ -52,6 +52,8 @@ static coir_ws *make(coir_stream *stream, const struct ci_ws_agreed *agreed)
         return NULL;
     }
     memset(ws, 0, sizeof *ws);
+    if (terms->places)
+        ++*terms->places;
     ws->stream = stream;
     ws->terms = terms;
     ws->arg = agreed->arg;

@@ -51,6 +51,7 @@ struct ci_ws_agreed {
     coir_ws_message_fn *fn;
     void *arg;
     coir_scope *scope; /* of its task */
+    size_t *places;    /* of a server: where its open connections are counted */
 };
 
 /* What connections share for which the same was agreed on: constant (ws_terms.c). */
@@ -60,6 +61,7 @@ struct ci_ws_terms {
     struct ci_http_worker *http;
     coir_scope *scope;
     coir_ws_message_fn *fn; /* NULL: the connection has a fiber */
+    size_t *places;         /* the server's; NULL: a client's */
     size_t items_max, bytes_max, message_max;
     coir_time ping_interval, ping_timeout, close_timeout;
     struct ci_ws_deflate deflate;
@@ -69,6 +71,9 @@ struct ci_ws_terms {
     size_t protocol_len;
     char protocol[]; /* with a NUL */
 };
+
+/* Terms with a protocol of a usual length are objects of the pool ci_http_worker.agreed. */
+enum { CI_WS_TERMS_SIZE = sizeof(struct ci_ws_terms) + 64 };
 
 /* What a connection has while it does not rest: the owner's. */
 struct ci_ws_awake {
@@ -153,6 +158,17 @@ static inline coir_time ci_ws_now(const coir_ws *ws)
 
 /* Options with the defaults; 0 or -EINVAL. */
 int ci_ws_options_read(coir_ws_options *options, const coir_ws_options *given);
+
+/* ---- ws_reserve.c ---- */
+
+/* In fixed memory: has what `connections` need at a time, beside their streams, tasks, stacks and
+ * input buffers. -ENOMEM. */
+int ci_ws_reserve(struct ci_http_worker *http, const coir_ws_options *options, size_t connections);
+
+/* Whether a connection with `options` needs no more than was reserved for one with `most`. */
+bool ci_ws_is_reserved_for(const coir_ws_options *options, const coir_ws_options *most);
+
+/* ---- making one: ws.c ---- */
 
 /* Makes a connection over a stream that no task uses. `input` bytes have come behind the
  * handshake. */

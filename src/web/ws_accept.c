@@ -1,16 +1,26 @@
 /* The server's side of the opening handshake (RFC 6455, 4.2): a request becomes a WebSocket
  * connection. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "coir/fiber.h"
 #include "proto/websocket_handshake.h"
+#include "task/warn.h"
+#include "web/refusal.h"
 #include "web/response.h"
 #include "web/ws.h"
 #include "web/ws_deflate.h"
 
-enum { ANSWER_ROOM = 512, BAD_REQUEST = 400, FORBIDDEN = 403, UPGRADE_REQUIRED = 426 };
+enum {
+    ANSWER_ROOM = 512,
+    BAD_REQUEST = 400,
+    FORBIDDEN = 403,
+    UPGRADE_REQUIRED = 426,
+    UNAVAILABLE = 503
+};
 
 /* What was agreed on. */
 struct agreement {
@@ -53,6 +63,30 @@ static int refuse(coir_request *req, coir_response *res, int status)
     return rc < 0 ? rc : -COIR_EPROTOCOL;
 }
 
+static void tell_once(struct ci_http_server *server)
+{
+    if (server->told || server->options->websockets_max)
+        return;
+    server->told = true;
+    ci_warn(ci_worker_current, "WebSocket connections are refused: fixed_memory has room for "
+                               "coir_serve_http_options.websockets_max of them, which is 0");
+}
+
+/* There are websockets_max connections: the client may come back later. */
+static int refuse_beyond(coir_request *req, coir_response *res)
+{
+    struct ci_http_server *server = req->exchange->server;
+    char seconds[24];
+    snprintf(seconds, sizeof seconds, "%" PRId64, ci_http_retry_seconds(server->options));
+    tell_once(server);
+    ci_http_count_refused(server, true);
+    req->body_error = UNAVAILABLE;
+    int rc = coir_response_add_header(res, "Retry-After", seconds);
+    if (rc == 0)
+        rc = coir_respond_text(res, UNAVAILABLE, "503 Service Unavailable\n");
+    return rc < 0 ? rc : -EAGAIN;
+}
+
 /* ---- agreeing ---- */
 
 static bool origin_is_allowed(const struct ci_exchange *exchange, const char *origins)
@@ -78,6 +112,15 @@ static struct ci_ws_deflate our_deflate(const coir_ws_options *options)
     };
 }
 
+/* Fixed memory has windows of one size: a client that asks for a smaller one is sent messages as
+ * they are. */
+static void decline_small_window(const struct ci_http_server *server, struct ci_ws_deflate *deflate)
+{
+    bool full = deflate->server_bits == 0 || deflate->server_bits == CI_WS_BITS_MAX;
+    if (server->fixed.on && !full)
+        *deflate = (struct ci_ws_deflate){.on = false};
+}
+
 /* 0, or the status to refuse the request with. */
 static int agree(const struct ci_exchange *exchange, const coir_ws_options *options,
                  struct agreement *agreement)
@@ -90,6 +133,7 @@ static int agree(const struct ci_exchange *exchange, const coir_ws_options *opti
         status = FORBIDDEN;
     if (status == 0)
         status = ci_ws_choose_deflate(head, bytes, &ours, &agreement->deflate);
+    decline_small_window(exchange->server, &agreement->deflate);
     if (status == 0)
         agreement->protocol = ci_ws_choose_protocol(head, bytes, options->protocols);
     return status;
@@ -144,13 +188,39 @@ static int become(struct ci_exchange *exchange, const struct ci_ws_agreed *agree
     return 0;
 }
 
+/* What the handler leaves open is as in the server's options. */
+static int read_options(const struct ci_http_server *server, const coir_ws_options *given,
+                        coir_ws_options *ret_options)
+{
+    const coir_ws_options *ours = server->options->websocket_options;
+    coir_ws_options options = COIR_WS_OPTIONS;
+    if (!given) {
+        *ret_options = *ours;
+        return 0;
+    }
+    int rc = ci_options_read(&options, sizeof options, given);
+    if (rc < 0)
+        return rc;
+    options.message_max = options.message_max ? options.message_max : ours->message_max;
+    options.items_max = options.items_max ? options.items_max : ours->items_max;
+    options.bytes_max = options.bytes_max ? options.bytes_max : ours->bytes_max;
+    if ((rc = ci_ws_options_read(ret_options, &options)) < 0 || !server->fixed.on ||
+        !server->options->websockets_max || ci_ws_is_reserved_for(ret_options, ours))
+        return rc;
+    ci_warn(ci_worker_current, "a WebSocket connection needs more than fixed memory has for each: "
+                               "raise message_max, items_max or compression of "
+                               "coir_serve_http_options.websocket_options");
+    return -EINVAL;
+}
+
 static int accept_as(coir_request *req, coir_response *res, const struct wanted *wanted,
                      coir_ws **ret_ws)
 {
     struct ci_exchange *exchange = req->exchange;
+    struct ci_http_server *server = exchange->server;
     coir_ws_options options;
     struct agreement agreement = {{0, 0}, {0, 0}, {0}};
-    int rc = ci_ws_options_read(&options, wanted->options);
+    int rc = read_options(server, wanted->options, &options);
     if (rc < 0)
         return rc;
     if (res->begun)
@@ -158,19 +228,24 @@ static int accept_as(coir_request *req, coir_response *res, const struct wanted 
     int status = agree(exchange, &options, &agreement);
     if (status)
         return refuse(req, res, status);
-    if ((rc = answer(res, &agreement)) < 0)
-        return rc;
+    if (server->places >= server->options->websockets_max)
+        return refuse_beyond(req, res);
     const struct ci_ws_agreed agreed = {
-        .http = exchange->server->http,
+        .http = server->http,
         .options = &options,
         .deflate = agreement.deflate,
         .protocol = bytes_of(exchange) + agreement.protocol.at,
         .protocol_len = agreement.protocol.len,
         .fn = wanted->fn,
         .arg = wanted->arg,
-        .scope = wanted->fn ? exchange->server->here.connections : NULL,
+        .scope = wanted->fn ? server->here.connections : NULL,
+        .places = &server->places,
     };
-    return become(exchange, &agreed, ret_ws);
+    server->places++; /* the answer may wait to be sent */
+    if ((rc = answer(res, &agreement)) == 0)
+        rc = become(exchange, &agreed, ret_ws);
+    server->places--; /* it has one of its own now */
+    return rc;
 }
 
 static int check(coir_request *req, coir_response *res, bool complete, const char *missing,

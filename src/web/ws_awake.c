@@ -81,6 +81,8 @@ void ci_ws_free(coir_ws *ws)
         ci_ws_sender_end(ws);
         free_awake(ws);
     }
+    if (ws->terms->places)
+        --*ws->terms->places;
     ci_ws_terms_give(ws->terms);
     ci_pool_give(&http->sockets, ws);
 }

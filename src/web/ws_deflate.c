@@ -12,7 +12,7 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { PIECE = 4096, INFLATERS_KEPT = 4, ALONE_MIN = 64, TAIL = 4 };
+enum { PIECE = 4096, INFLATERS_KEPT = 4, ALONE_MIN = 64, TAIL = 4, SLACK = 64 };
 
 const bool ci_ws_can_deflate = true;
 
@@ -28,7 +28,7 @@ struct ci_ws_deflater {
 struct ci_ws_shared {
     struct ci_ws_deflater *deflater;
     struct ci_ws_inflater *inflaters;
-    int kept;
+    size_t kept, kept_max;
 };
 
 /* ---- memory: zlib does not say how long what it frees is ---- */
@@ -63,8 +63,11 @@ static void init(z_stream *z, const struct ci_http_worker *http)
 
 static struct ci_ws_shared *shared_of(struct ci_http_worker *http)
 {
-    if (!http->deflate)
+    if (!http->deflate) {
         http->deflate = ci_alloc_zero(allocator_of(http), sizeof *http->deflate);
+        if (http->deflate)
+            http->deflate->kept_max = INFLATERS_KEPT;
+    }
     return http->deflate;
 }
 
@@ -102,6 +105,18 @@ static struct ci_ws_inflater *take_inflater(struct ci_http_worker *http)
     shared->inflaters = inflater->next;
     shared->kept--;
     return inflater;
+}
+
+static void give_inflater(struct ci_http_worker *http, struct ci_ws_inflater *inflater)
+{
+    struct ci_ws_shared *shared = http->deflate;
+    if (shared->kept >= shared->kept_max || inflateReset(&inflater->z) != Z_OK) {
+        free_inflater(http, inflater);
+        return;
+    }
+    inflater->next = shared->inflaters;
+    shared->inflaters = inflater;
+    shared->kept++;
 }
 
 /* Room for the next piece of output, doubling; at most one byte beyond `max`. */
@@ -159,17 +174,10 @@ int ci_ws_inflate(coir_ws *ws, const void *data, size_t len, size_t max)
 void ci_ws_inflate_end(coir_ws *ws)
 {
     struct ci_ws_inflater *inflater = ws->awake->inflater;
-    struct ci_ws_shared *shared = ci_ws_http(ws)->deflate;
     if (!inflater || !(peer_resets(ws) || ws->over))
         return;
     ws->awake->inflater = NULL;
-    if (shared->kept == INFLATERS_KEPT || inflateReset(&inflater->z) != Z_OK) {
-        free_inflater(ci_ws_http(ws), inflater);
-        return;
-    }
-    inflater->next = shared->inflaters;
-    shared->inflaters = inflater;
-    shared->kept++;
+    give_inflater(ci_ws_http(ws), inflater);
 }
 
 /* ---- out ---- */
@@ -211,7 +219,7 @@ static coir_ws_message *compress_with(struct ci_ws_deflater *deflater, struct ci
                                       coir_ws_message *message)
 {
     z_stream *z = &deflater->z;
-    size_t room = deflateBound(z, message->len) + 64;
+    size_t room = deflateBound(z, message->len) + SLACK;
     coir_ws_message *deflated = ci_ws_message_take(memory, room);
     if (!deflated || message->len > UINT32_MAX / 2) {
         coir_ws_message_unref(deflated);
@@ -233,17 +241,25 @@ static coir_ws_message *compress_with(struct ci_ws_deflater *deflater, struct ci
     return deflated;
 }
 
+static struct ci_ws_deflater *shared_deflater_of(struct ci_http_worker *http)
+{
+    struct ci_ws_shared *shared = shared_of(http);
+    if (shared && !shared->deflater)
+        shared->deflater = make_deflater(http, CI_WS_BITS_MAX);
+    return shared ? shared->deflater : NULL;
+}
+
 /* By the worker's deflater; the result stays with the message, for other connections. */
 static coir_ws_message *compress_alone(struct ci_http_worker *http, coir_ws_message *message)
 {
     coir_ws_message *found = ci_load_acquire(&message->deflated), *none = NULL;
     if (found) /* pairs with the exchange below */
         return coir_ws_message_ref(found);
-    struct ci_ws_shared *shared = shared_of(http);
-    if (!shared || (!shared->deflater && !(shared->deflater = make_deflater(http, CI_WS_BITS_MAX))))
+    struct ci_ws_deflater *deflater = shared_deflater_of(http);
+    if (!deflater)
         return NULL;
-    coir_ws_message *deflated = compress_with(shared->deflater, &http->messages, message);
-    deflateReset(&shared->deflater->z);
+    coir_ws_message *deflated = compress_with(deflater, &http->messages, message);
+    deflateReset(&deflater->z);
     if (deflated && ci_compare_exchange(&message->deflated, &none, deflated))
         return coir_ws_message_ref(deflated); /* one reference is the message's */
     return deflated;
@@ -279,12 +295,42 @@ void ci_ws_deflate_forget(struct ci_ws_sender *sender)
         deflateReset(&sender->deflater->z);
 }
 
+/* ---- fixed memory ---- */
+
+/* One that has its window, too, which zlib allocates when it is first needed. */
+static struct ci_ws_inflater *make_whole_inflater(struct ci_http_worker *http)
+{
+    static const uint8_t nothing = 0;
+    struct ci_ws_inflater *inflater = make_inflater(http);
+    if (!inflater || inflateSetDictionary(&inflater->z, &nothing, 0) == Z_OK)
+        return inflater;
+    free_inflater(http, inflater);
+    return NULL;
+}
+
+size_t ci_ws_deflate_reserve(struct ci_http_worker *http, size_t connections, size_t message_max)
+{
+    struct ci_ws_deflater *deflater = shared_deflater_of(http);
+    if (!deflater || message_max > UINT32_MAX / 2)
+        return 0;
+    struct ci_ws_shared *shared = http->deflate;
+    if (shared->kept_max < connections)
+        shared->kept_max = connections;
+    while (shared->kept < connections) {
+        struct ci_ws_inflater *inflater = make_whole_inflater(http);
+        if (!inflater)
+            return 0;
+        give_inflater(http, inflater);
+    }
+    return deflateBound(&deflater->z, message_max) + SLACK;
+}
+
 /* ---- the end ---- */
 
 void ci_ws_inflater_free(struct ci_http_worker *http, struct ci_ws_inflater *inflater)
 {
     if (inflater)
-        free_inflater(http, inflater);
+        give_inflater(http, inflater);
 }
 
 void ci_ws_deflate_free_shared(struct ci_http_worker *http)

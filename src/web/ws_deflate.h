@@ -23,6 +23,11 @@ coir_ws_message *ci_ws_deflate(coir_ws *ws, struct ci_ws_sender *sender,
 /* A message was compressed and not sent, which no later one may refer to. With the turn. */
 void ci_ws_deflate_forget(struct ci_ws_sender *sender);
 
+/* In fixed memory: has what `connections` need at a time that compress each message by itself, and
+ * keeps it. Returns the length that a message of `message_max` bytes has at most when it is
+ * compressed; 0: out of memory. */
+size_t ci_ws_deflate_reserve(struct ci_http_worker *http, size_t connections, size_t message_max);
+
 /* Free what a connection has kept (NULL: nothing), and what the worker has. */
 void ci_ws_inflater_free(struct ci_http_worker *http, struct ci_ws_inflater *inflater);
 void ci_ws_deflater_free(const struct ci_http_worker *http, struct ci_ws_deflater *deflater);

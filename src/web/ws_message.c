@@ -9,13 +9,17 @@
 
 enum { SMALLEST = 256, KEPT_MAX = 4 * 1024 * 1024 };
 
+/* The size of a reserved block for a short message: control frames fit. Like that of the longer
+ * ones it is no class's, so that the size of a block tells which list it belongs to. */
+enum { SHORT = 320 };
+
 struct ci_ws_block {
     struct ci_ws_block *next;
 };
 
 /* ---- blocks ---- */
 
-/* The class of a block that has `size` bytes at least, and its real size; CI_WS_CLASSES: it is too
+/* The class of a block that has `size` bytes at least, and its real size; CI_WS_LISTS: it is too
  * large to be kept. */
 static unsigned class_of(size_t size, size_t *ret_size)
 {
@@ -23,23 +27,40 @@ static unsigned class_of(size_t size, size_t *ret_size)
     while (class < CI_WS_CLASSES && (size_t)SMALLEST << class < size)
         class ++;
     *ret_size = class < CI_WS_CLASSES ? (size_t)SMALLEST << class : size;
-    return class;
+    return class < CI_WS_CLASSES ? class : CI_WS_LISTS;
+}
+
+/* The list for blocks of a real size; CI_WS_LISTS: they are not kept. */
+static unsigned list_of(const struct ci_ws_memory *memory, size_t size)
+{
+    size_t real;
+    if (ci_unlikely(memory->whole) && (size == SHORT || size == memory->whole))
+        return size == SHORT ? CI_WS_SHORT : CI_WS_WHOLE;
+    unsigned class = class_of(size, &real);
+    return size == real ? class : CI_WS_LISTS;
+}
+
+static size_t size_in(const struct ci_ws_memory *memory, unsigned list)
+{
+    return list < CI_WS_CLASSES  ? (size_t)SMALLEST << list
+           : list == CI_WS_SHORT ? (size_t)SHORT
+                                 : memory->whole;
 }
 
 /* Frees every block that is kept. */
 static void free_kept(struct ci_ws_memory *memory)
 {
-    struct ci_ws_block *lists[CI_WS_CLASSES];
+    struct ci_ws_block *lists[CI_WS_LISTS];
     ci_lock_take(&memory->lock);
     memcpy(lists, memory->free, sizeof lists);
     memset(memory->free, 0, sizeof memory->free);
     memory->kept = 0;
     ci_lock_give(&memory->lock);
-    for (unsigned class = 0; class < CI_WS_CLASSES; class ++)
-        for (struct ci_ws_block *block = lists[class], *next; block; block = next) {
+    for (unsigned list = 0; list < CI_WS_LISTS; list++)
+        for (struct ci_ws_block *block = lists[list], *next; block; block = next) {
             next = block->next;
-            ci_pool_unpoison(block, (size_t)SMALLEST << class);
-            ci_free(&memory->allocator, block, (size_t)SMALLEST << class);
+            ci_pool_unpoison(block, size_in(memory, list));
+            ci_free(&memory->allocator, block, size_in(memory, list));
         }
 }
 
@@ -62,14 +83,19 @@ enum ci_trim ci_ws_memory_trim(struct ci_ws_memory *memory)
     return used ? CI_TRIM_SOON : live ? CI_TRIM_LATER : CI_TRIM_DONE;
 }
 
-static struct ci_ws_block *take_kept(struct ci_ws_memory *memory, unsigned class)
+/* A block of a list. Where no short one is left, it is a longer one, and *size that one's size. */
+static struct ci_ws_block *take_kept(struct ci_ws_memory *memory, unsigned list, size_t *size)
 {
     ci_lock_take(&memory->lock);
-    struct ci_ws_block *block = class < CI_WS_CLASSES ? memory->free[class] : NULL;
+    if (ci_unlikely(list == CI_WS_SHORT) && !memory->free[list] && memory->free[CI_WS_WHOLE]) {
+        list = CI_WS_WHOLE;
+        *size = memory->whole;
+    }
+    struct ci_ws_block *block = list < CI_WS_LISTS ? memory->free[list] : NULL;
     if (block) {
-        memory->free[class] = block->next;
-        memory->kept -= (size_t)SMALLEST << class;
-        ci_pool_unpoison(block, (size_t)SMALLEST << class);
+        memory->free[list] = block->next;
+        memory->kept -= *size;
+        ci_pool_unpoison(block, *size);
     }
     memory->live++;
     ci_lock_give(&memory->lock);
@@ -83,11 +109,11 @@ static void count_out(struct ci_ws_memory *memory)
     ci_lock_give(&memory->lock);
 }
 
-/* A block of `size` bytes at least, which is its real size afterwards. */
-static void *take(struct ci_ws_memory *memory, size_t *size)
+/* A block of *size bytes, the real size of `list`; or a longer one, whose size that is afterwards.
+ */
+static void *take(struct ci_ws_memory *memory, unsigned list, size_t *size)
 {
-    unsigned class = class_of(*size, size);
-    void *block = take_kept(memory, class);
+    void *block = take_kept(memory, list, size);
     if (!block && !(block = ci_alloc(&memory->allocator, *size)))
         count_out(memory);
     return block;
@@ -96,19 +122,18 @@ static void *take(struct ci_ws_memory *memory, size_t *size)
 /* Gives back a block of a real size. */
 static void give(struct ci_ws_memory *memory, void *given, size_t size)
 {
-    size_t real;
-    unsigned class = class_of(size, &real);
+    unsigned list = list_of(memory, size);
     ci_lock_take(&memory->lock);
-    bool keep = class < CI_WS_CLASSES && memory->kept + size <= KEPT_MAX;
+    bool keep = list < CI_WS_LISTS && memory->kept + size <= memory->kept_max;
     memory->live--;
     if (keep) {
         struct ci_ws_block *block = given;
-        block->next = memory->free[class];
-        memory->free[class] = block;
+        block->next = memory->free[list];
+        memory->free[list] = block;
         memory->kept += size;
         ci_pool_poison(block + 1, size - sizeof *block);
     }
-    ci_check(memory->kept <= KEPT_MAX, "ws_message.h 2");
+    ci_check(memory->kept <= memory->kept_max, "ws_message.h 2");
     ci_lock_give(&memory->lock);
     if (!keep)
         ci_free(&memory->allocator, given, size);
@@ -116,7 +141,8 @@ static void give(struct ci_ws_memory *memory, void *given, size_t size)
 
 static void *alloc_block(size_t size, void *memory)
 {
-    return take(memory, &size);
+    unsigned class = class_of(size, &size);
+    return take(memory, class, &size);
 }
 
 static void free_block(void *block, size_t size, void *memory)
@@ -130,8 +156,80 @@ void ci_ws_memory_init(struct ci_ws_memory *memory, const coir_allocator *alloca
     *memory = (struct ci_ws_memory){
         .allocator = *allocator,
         .blocks = COIR_ALLOCATOR(alloc_block, free_block, memory),
+        .kept_max = KEPT_MAX,
         .grown = grown,
     };
+}
+
+/* ---- reserving ---- */
+
+static size_t count_kept(struct ci_ws_memory *memory, unsigned list)
+{
+    size_t count = 0;
+    ci_lock_take(&memory->lock);
+    for (const struct ci_ws_block *block = memory->free[list]; block; block = block->next)
+        count++;
+    ci_lock_give(&memory->lock);
+    return count;
+}
+
+/* Has `count` free blocks of a real size, with all of their pages. */
+static bool reserve(struct ci_ws_memory *memory, size_t size, size_t count)
+{
+    memory->reserved = true;
+    for (size_t have = count_kept(memory, list_of(memory, size)); have < count; have++) {
+        void *block = ci_alloc_zero(&memory->allocator, size);
+        if (!block)
+            return false;
+        ci_lock_take(&memory->lock);
+        memory->kept_max += size;
+        memory->live++;
+        ci_lock_give(&memory->lock);
+        give(memory, block, size);
+    }
+    return true;
+}
+
+bool ci_ws_memory_reserve(struct ci_ws_memory *memory, const size_t sizes[], size_t size_count,
+                          size_t count)
+{
+    size_t of_class[CI_WS_LISTS + 1] = {0}, real;
+    for (size_t i = 0; i < size_count; i++)
+        of_class[class_of(sizes[i], &real)]++;
+    bool there = of_class[CI_WS_LISTS] == 0;
+    for (unsigned class = 0; there && class < CI_WS_CLASSES; class ++)
+        there = reserve(memory, size_in(memory, class), of_class[class] * count);
+    return there;
+}
+
+static size_t whole_size(size_t room)
+{
+    size_t size = sizeof(coir_ws_message) + CI_WS_HEAD_ROOM + room;
+    size = size > (size_t)2 * SHORT ? (size + 15) & ~(size_t)15 : (size_t)2 * SHORT;
+    bool is_class = (size & (size - 1)) == 0;
+    return is_class ? size + 16 : size;
+}
+
+/* Blocks of another size, of a server before, are freed as they come back. */
+static void set_whole(struct ci_ws_memory *memory, size_t size)
+{
+    if (memory->whole >= size)
+        return;
+    free_kept(memory);
+    memory->whole = size;
+}
+
+bool ci_ws_memory_reserve_messages(struct ci_ws_memory *memory, size_t room, size_t count)
+{
+    if (room > SIZE_MAX / 4)
+        return false;
+    set_whole(memory, whole_size(room));
+    return reserve(memory, SHORT, count) && reserve(memory, memory->whole, count);
+}
+
+size_t ci_ws_memory_room(const struct ci_ws_memory *memory)
+{
+    return memory->whole ? memory->whole - sizeof(coir_ws_message) - CI_WS_HEAD_ROOM : 0;
 }
 
 /* ---- messages ---- */
@@ -148,15 +246,23 @@ static void free_message(void *data, void *arg)
     coir_ws_message_unref(deflated);
 }
 
+static unsigned reserved_for(const struct ci_ws_memory *memory, size_t *size)
+{
+    bool is_short = *size <= SHORT;
+    *size = is_short ? SHORT : memory->whole;
+    return is_short ? CI_WS_SHORT : CI_WS_WHOLE;
+}
+
 coir_ws_message *ci_ws_message_take(struct ci_ws_memory *memory, size_t room)
 {
     size_t size = sizeof(coir_ws_message) + CI_WS_HEAD_ROOM;
     if (room > SIZE_MAX / 2)
         return NULL;
     size += room;
-    if (!memory)
-        class_of(size, &size);
-    coir_ws_message *message = memory ? take(memory, &size) : ci_alloc(&ci_system_allocator, size);
+    unsigned list =
+        memory && size <= memory->whole ? reserved_for(memory, &size) : class_of(size, &size);
+    coir_ws_message *message =
+        memory ? take(memory, list, &size) : ci_alloc(&ci_system_allocator, size);
     if (!message)
         return NULL;
     ci_buffer_init(&message->frame, free_message, message);

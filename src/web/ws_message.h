@@ -9,8 +9,12 @@
  * that messages cost no allocation in steady state; a block goes back to the worker that took it,
  * from whatever thread.
  *
+ * In fixed memory, messages have blocks of two sizes of their own, so that every one that is not
+ * longer than the longest finds a block, in whatever order they come
+ * (ci_ws_memory_reserve_messages).
+ *
  * 1. A message changes only until ci_ws_message_finish.
- * 2. A worker's memory keeps at most KEPT_MAX bytes (ws_message.c).
+ * 2. A worker's memory keeps at most KEPT_MAX bytes (ws_message.c), and what was reserved.
  */
 #ifndef CI_WEB_WS_MESSAGE_H
 #define CI_WEB_WS_MESSAGE_H
@@ -22,6 +26,9 @@
 #include "sys/lock.h"
 
 enum { CI_WS_HEAD_ROOM = 16, CI_WS_CLASSES = 14 };
+
+/* Lists of free blocks: one for each class, and two of reserved blocks for messages. */
+enum { CI_WS_SHORT = CI_WS_CLASSES, CI_WS_WHOLE, CI_WS_LISTS };
 _Static_assert(CI_WS_HEAD_ROOM >= (int)CI_WS_HEAD_MAX, "a head fits");
 
 /* A worker's freed blocks, by their sizes. */
@@ -30,12 +37,14 @@ struct ci_ws_memory {
     coir_allocator allocator;
     coir_allocator blocks; /* the memory as an allocator, for any thread: also for what is no
                             * message, but comes and goes as they do */
-    struct ci_ws_block *free[CI_WS_CLASSES];
-    size_t kept;   /* bytes in them */
-    size_t live;   /* blocks of this worker that are in use */
-    bool used;     /* since the last trim */
-    bool reserved; /* a trim gives nothing back */
-    bool *grown;   /* set when there may be something to trim */
+    struct ci_ws_block *free[CI_WS_LISTS];
+    size_t whole;    /* size of the blocks in CI_WS_WHOLE; 0: none are reserved */
+    size_t kept;     /* bytes in all lists */
+    size_t kept_max; /* of them */
+    size_t live;     /* blocks of this worker that are in use */
+    bool used;       /* since the last trim */
+    bool reserved;   /* a trim gives nothing back */
+    bool *grown;     /* set when there may be something to trim */
 };
 
 struct coir_ws_message {
@@ -50,6 +59,18 @@ struct coir_ws_message {
 void ci_ws_memory_init(struct ci_ws_memory *memory, const coir_allocator *allocator, bool *grown);
 void ci_ws_memory_done(struct ci_ws_memory *memory);
 enum ci_trim ci_ws_memory_trim(struct ci_ws_memory *memory);
+
+/* Has a block of each of `sizes`, `count` times, for what is no message, beside what is in use,
+ * with all of their pages. False: out of memory, or one is too large to be kept. */
+bool ci_ws_memory_reserve(struct ci_ws_memory *memory, const size_t sizes[], size_t size_count,
+                          size_t count);
+
+/* The same for messages: `count` of up to `room` bytes, and as many short ones: where those are in
+ * use, a short message takes a longer block. To be called before ci_ws_memory_reserve. */
+bool ci_ws_memory_reserve_messages(struct ci_ws_memory *memory, size_t room, size_t count);
+
+/* The bytes of payload that a reserved block has room for; 0: none is reserved. */
+size_t ci_ws_memory_room(const struct ci_ws_memory *memory);
 
 /* A message with room for a payload of `room` bytes at least; NULL: out of memory. `memory` NULL:
  * on a plain thread. */

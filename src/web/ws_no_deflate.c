@@ -28,6 +28,12 @@ void ci_ws_deflate_forget(struct ci_ws_sender *sender)
     (void)sender;
 }
 
+size_t ci_ws_deflate_reserve(struct ci_http_worker *http, size_t connections, size_t message_max)
+{
+    (void)http, (void)connections;
+    return message_max;
+}
+
 void ci_ws_inflater_free(struct ci_http_worker *http, struct ci_ws_inflater *inflater)
 {
     (void)http, (void)inflater;

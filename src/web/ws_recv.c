@@ -97,6 +97,13 @@ static size_t got(const coir_ws *ws)
     return ws->awake->message ? ws->awake->message->len : 0;
 }
 
+/* How long a part may get: in fixed memory, as long as a reserved block has room for. */
+static size_t part_max(const coir_ws *ws)
+{
+    size_t room = ci_ws_memory_room(&ci_ws_http(ws)->messages);
+    return room && room < LONG_PART ? room : LONG_PART;
+}
+
 /* Room for `more` bytes behind what has come, in a message that the peer has announced `left`
  * bytes of. Memory follows what has come, not what was announced. */
 static bool make_room(coir_ws *ws, size_t more)
@@ -109,6 +116,8 @@ static bool make_room(coir_ws *ws, size_t more)
     size_t wider = 2 * have > PIECE ? 2 * have : PIECE;
     if (announced < wider || awake->deflated)
         wider = announced;
+    if (awake->in_parts && wider > part_max(ws))
+        wider = part_max(ws);
     if (!ci_ws_message_grow(&ci_ws_http(ws)->messages, &awake->message, have,
                             wider > want ? wider : want))
         return false;
@@ -241,14 +250,15 @@ static int end_frame(coir_ws *ws)
  * at most), so that no part is long. */
 static size_t use_at_once(const coir_ws *ws, size_t len)
 {
-    bool few =
-        ws->awake->in_parts && ws->awake->deflated && !is_control(ws) && len > COMPRESSED_AT_ONCE;
-    return few ? COMPRESSED_AT_ONCE : len;
+    if (!ws->awake->in_parts || is_control(ws))
+        return len;
+    size_t most = ws->awake->deflated ? (size_t)COMPRESSED_AT_ONCE : part_max(ws) - got(ws);
+    return len < most ? len : most;
 }
 
 static int hand_out_long_part(coir_ws *ws)
 {
-    return ws->awake->in_parts && got(ws) >= LONG_PART ? finish_message(ws, false) : -EAGAIN;
+    return ws->awake->in_parts && got(ws) >= part_max(ws) ? finish_message(ws, false) : -EAGAIN;
 }
 
 /* Parses what is in the input buffer. -EAGAIN: all of it was used. */
@@ -302,6 +312,8 @@ static int read_payload(coir_ws *ws, ssize_t *ret_n)
     const struct ci_ws_head *head = &awake->frames.head;
     size_t some = awake->left < DIRECT_MAX ? (size_t)awake->left : DIRECT_MAX;
     size_t most = 2 * got(ws) > PIECE ? 2 * got(ws) : PIECE;
+    if (awake->in_parts && most > part_max(ws) - got(ws))
+        most = part_max(ws) - got(ws);
     some = some < most ? some : most;
     if (!make_room(ws, some))
         return fail_without_memory(ws);

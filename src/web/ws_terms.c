@@ -20,6 +20,25 @@ static size_t size_of(size_t protocol_len)
     return sizeof(struct ci_ws_terms) + protocol_len + 1;
 }
 
+/* Zeroed; from the pool, unless the protocol's name is long. */
+static struct ci_ws_terms *take_memory(struct ci_http_worker *http, size_t size)
+{
+    if (size > CI_WS_TERMS_SIZE)
+        return ci_alloc_zero(allocator_of(http), size);
+    struct ci_ws_terms *terms = ci_pool_take(&http->agreed);
+    if (terms)
+        memset(terms, 0, CI_WS_TERMS_SIZE);
+    return terms;
+}
+
+static void give_memory(struct ci_http_worker *http, struct ci_ws_terms *terms, size_t size)
+{
+    if (size > CI_WS_TERMS_SIZE)
+        ci_free(allocator_of(http), terms, size);
+    else
+        ci_pool_give(&http->agreed, terms);
+}
+
 static bool drops_frames(enum coir_overflow overflow)
 {
     return overflow != COIR_OVERFLOW_WAIT && overflow != COIR_OVERFLOW_CLOSE;
@@ -45,7 +64,8 @@ static bool limits_are_equal(const struct ci_ws_terms *terms, const coir_ws_opti
 static bool are_for(const struct ci_ws_terms *terms, const struct ci_ws_agreed *agreed)
 {
     return terms->client == agreed->client && terms->fn == agreed->fn &&
-           terms->scope == agreed->scope && limits_are_equal(terms, agreed->options) &&
+           terms->scope == agreed->scope && terms->places == agreed->places &&
+           limits_are_equal(terms, agreed->options) &&
            deflate_is_equal(&terms->deflate, &agreed->deflate) &&
            terms->protocol_len == agreed->protocol_len &&
            memcmp(terms->protocol, agreed->protocol, agreed->protocol_len) == 0;
@@ -67,7 +87,7 @@ static struct ci_ws_terms *find(const struct ci_ws_agreed *agreed)
 static void drop(struct ci_ws_terms *terms)
 {
     ci_list_remove(&terms->link);
-    ci_free(allocator_of(terms->http), terms, size_of(terms->protocol_len));
+    give_memory(terms->http, terms, size_of(terms->protocol_len));
 }
 
 static bool is_newest(const struct ci_ws_terms *terms)
@@ -86,12 +106,13 @@ static struct ci_ws_terms *make(const struct ci_ws_agreed *agreed)
 {
     const coir_ws_options *options = agreed->options;
     struct ci_http_worker *http = agreed->http;
-    struct ci_ws_terms *terms = ci_alloc_zero(allocator_of(http), size_of(agreed->protocol_len));
+    struct ci_ws_terms *terms = take_memory(http, size_of(agreed->protocol_len));
     if (!terms)
         return NULL;
     terms->http = http;
     terms->scope = agreed->scope;
     terms->fn = agreed->fn;
+    terms->places = agreed->places;
     terms->items_max = options->items_max;
     terms->bytes_max = options->bytes_max;
     terms->message_max = options->message_max;

@@ -17,6 +17,12 @@ static void *count_alloc(size_t size, void *arg)
     return malloc(size);
 }
 
+static void *alloc_nothing(size_t size, void *arg)
+{
+    (void)size, (void)arg;
+    return NULL;
+}
+
 static void count_free(void *memory, size_t size, void *arg)
 {
     (void)size, (void)arg;
@@ -60,6 +66,70 @@ TEST(a_reserved_memory_keeps_what_it_has)
     for (int i = 0; i < 5; i++)
         CHECK_EQ(ci_ws_memory_trim(&memory), CI_TRIM_DONE);
     CHECK_EQ(live, 1);
+    ci_ws_memory_done(&memory);
+    CHECK_EQ(live, 0);
+}
+
+/* In whatever order they come, and in whatever number of each length. */
+TEST(reserved_blocks_are_enough)
+{
+    struct ci_ws_memory memory;
+    enum { COUNT = 10, LONGEST = 1000 };
+    static const size_t sizes[] = {100, 300, 300, 5000};
+    coir_ws_message *messages[COUNT];
+    void *blocks[3 * 4];
+    ci_ws_memory_init(&memory, &counting, &grown);
+    CHECK(ci_ws_memory_room(&memory) == 0);
+    for (int twice = 0; twice < 2; twice++) {
+        CHECK(ci_ws_memory_reserve_messages(&memory, LONGEST, COUNT));
+        CHECK(ci_ws_memory_reserve(&memory, sizes, 4, 3));
+        CHECK_EQ(allocations, 2 * COUNT + 3 * 4);
+    }
+    CHECK(ci_ws_memory_room(&memory) >= LONGEST);
+    for (size_t least = 0; least <= LONGEST; least += 100) {
+        for (size_t i = 0; i < COUNT; i++) {
+            size_t room = least + (i * 777) % (LONGEST - least + 1);
+            CHECK((messages[i] = ci_ws_message_take(&memory, room)));
+            CHECK(ci_ws_message_room(messages[i]) >= room);
+            memset(ci_ws_message_payload(messages[i]), 1, room);
+        }
+        for (size_t i = 0; i < 3 * 4; i++)
+            CHECK((blocks[i] = ci_alloc(&memory.blocks, sizes[i % 4])));
+        for (size_t i = 0; i < COUNT; i++)
+            coir_ws_message_unref(messages[(i * 7) % COUNT]);
+        for (size_t i = 0; i < 3 * 4; i++)
+            ci_free(&memory.blocks, blocks[i], sizes[i % 4]);
+        CHECK_EQ(memory.live, 0);
+    }
+    for (size_t i = 0; i < COUNT; i++) /* short ones beyond those for short ones */
+        messages[i] = ci_ws_message_take(&memory, 1);
+    coir_ws_message *more = ci_ws_message_take(&memory, 1);
+    CHECK(ci_ws_message_room(more) >= LONGEST);
+    CHECK_EQ(allocations, 2 * COUNT + 3 * 4);
+    coir_ws_message *longer = ci_ws_message_take(&memory, LONGEST + 100);
+    CHECK_EQ(allocations, 2 * COUNT + 3 * 4 + 1);
+    /* a server with longer messages begins while these are in use */
+    CHECK(ci_ws_memory_reserve_messages(&memory, 3 * LONGEST, 2));
+    coir_ws_message_unref(longer);
+    coir_ws_message_unref(more);
+    for (size_t i = 0; i < COUNT; i++)
+        coir_ws_message_unref(messages[i]);
+    CHECK_EQ(memory.live, 0);
+    ci_ws_memory_done(&memory);
+    CHECK_EQ(live, 0);
+}
+
+TEST(what_cannot_be_reserved)
+{
+    struct ci_ws_memory memory;
+    static const size_t sizes[] = {100, 4 << 20};
+    ci_ws_memory_init(&memory, &counting, &grown);
+    CHECK(!ci_ws_memory_reserve(&memory, sizes, 2, 1));
+    CHECK(!ci_ws_memory_reserve_messages(&memory, SIZE_MAX / 2, 1));
+    memory.allocator.alloc = alloc_nothing;
+    CHECK(!ci_ws_memory_reserve(&memory, sizes, 1, 1));
+    CHECK(!ci_ws_memory_reserve_messages(&memory, 1000, 1));
+    CHECK_EQ(memory.live, 0);
     ci_ws_memory_done(&memory);
     CHECK_EQ(live, 0);
 }
