@@ -31,12 +31,14 @@ static struct {
     int begun, ended; /* connections without a fiber */
     bool over, harm;  /* harm: connections are reset */
     enum coir_ws_compression compression;
+    size_t len_most;
 } w;
 
 static size_t length_of(int client, int number)
 {
     static const size_t lengths[] = {2, 125, 126, 127, 300, 4095, 16384, 39999};
-    return lengths[(client * 5 + number * 3) % 8] + (size_t)(number % 2);
+    size_t len = lengths[(client * 5 + number * 3) % 8];
+    return (len < w.len_most ? len : w.len_most) + (size_t)(number % 2);
 }
 
 static void fill(unsigned char *bytes, int client, int number)
@@ -285,6 +287,7 @@ int scenario(coir_sim *sim)
     MUST_BE(chaos_configure(sim), 0);
     w.compression = (enum coir_ws_compression)below(3);
     w.harm = below(2);
+    w.len_most = w.compression != COIR_WS_NO_COMPRESSION && below(8) ? 130 + below(2000) : LEN_MOST;
     if (!(w.server = coir_sim_host(sim, "server", serve, NULL)))
         return -ENOMEM;
     coir_sim_link(sim, NULL, NULL,
