@@ -12,10 +12,14 @@
  * 5. Posted functions of one sender are called in order, each once, on the worker that was named; a
  *    call on a worker runs there, and its result comes back; a completion is told once.
  * 6. No wake-up of a parker is lost, and no signal of a condition.
- * 7. The metrics are whole at any time, and have each worker. */
+ * 7. The metrics are whole at any time, and have each worker.
+ * 8. A handle has its task's result, whoever waited for it before and gave up; what gives up the
+ *    wait for a task, or for a scope's, does not end it.
+ * 9. An offloaded call is made once, or not at all if an error says so. */
 #include <coir.h>
 #include <coir/generator.h>
 #include <coir/metrics.h>
+#include <coir/offload.h>
 #include <coir/sim.h>
 #include <coir/waker.h>
 #include <errno.h>
@@ -246,6 +250,105 @@ static void use_group(void)
     else if (!has_failed(rc))
         MUST(kind < 2 ? rc < (int)count && coir_branch_is_complete(&branches[rc])
                       : complete == count && (kind == 2 || !failed));
+}
+
+/* ---- tasks that are waited for, by some who give up ---- */
+
+struct work {
+    int result, slept;
+    bool ended;
+};
+
+static int do_work(void *arg)
+{
+    struct work *work = arg;
+    work->slept = coir_sleep_for(some_time());
+    work->ended = true;
+    return work->slept < 0 ? work->slept : work->result;
+}
+
+/* -ETIME: it was given up. */
+static int wait_for_end(coir_handle *handle)
+{
+    COIR_DEADLINE(some_deadline());
+    if (below(2))
+        return coir_join(handle);
+    coir_case cases[] = {coir_case_join(handle), coir_case_after(some_time())};
+    int which = below(2) ? coir_select(cases, 2) : coir_select_in_order(cases, 2);
+    return which == 0 ? (int)cases[0].result : which == 1 ? -ETIME : which;
+}
+
+static void use_handle(void)
+{
+    struct work work = {.result = 1 + (int)below(9)};
+    COIR_SERVING_SCOPE(scope);
+    COIR_HANDLE(handle);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    options.place = below(2) ? COIR_ANYWHERE : COIR_HERE;
+    if (has_failed(coir_go_with(scope, &options, do_work, &work)))
+        return;
+    bool cancelled = below(4) == 0;
+    if (cancelled)
+        coir_cancel(handle);
+    int rc = -ETIME;
+    while (rc == -ETIME && below(8)) /* or it lets go of the task */
+        rc = wait_for_end(handle);
+    if (rc == -ETIME)
+        return;
+    if (rc == -ENOMEM && !coir_handle_has_ended(handle))
+        return; /* the select's */
+    MUST(coir_handle_has_ended(handle));
+    MUST_BE(coir_join(handle), rc); /* once more */
+    if (rc == -ENOMEM)
+        MUST(!work.ended); /* there was no memory for its stack */
+    else
+        MUST(work.ended && rc == (work.slept < 0 ? work.slept : work.result));
+    MUST(work.slept == 0 || (cancelled && work.slept == -ECANCELED));
+}
+
+static void use_future_task(void)
+{
+    struct frame frame;
+    int result = below(2) ? 0 : -EPROTO;
+    COIR_SCOPE(scope);
+    if (has_failed(coir_go_future(scope, frame_init(&frame, result))))
+        return;
+    MUST_BE(coir_scope_live(scope), 1);
+    MUST_BE(coir_scope_wait(scope), result);
+    MUST_BE(coir_scope_live(scope), 0);
+    MUST(frame.begun == 1 && frame.ended == 1);
+}
+
+/* A deadline inside of the scope ends the wait, and not the tasks. */
+static void give_up_wait(void)
+{
+    struct work work = {.result = 0};
+    COIR_SCOPE(scope);
+    if (has_failed(coir_go_anywhere(scope, do_work, &work)))
+        return;
+    {
+        COIR_DEADLINE(coir_in(some_time()));
+        int rc = coir_scope_wait(scope);
+        MUST(rc == 0 || rc == -ETIME || rc == -ENOMEM);
+        MUST(rc != 0 || work.ended);
+    }
+    int rc = coir_scope_wait(scope);
+    MUST(rc == (work.ended ? 0 : -ENOMEM) && work.slept == 0);
+}
+
+static int be_called(void *arg)
+{
+    return ++*(int *)arg;
+}
+
+static void use_offload(void)
+{
+    int called = 0;
+    COIR_DEADLINE(some_deadline());
+    int rc = coir_offload(be_called, &called);
+    MUST(rc == 1 || rc == -EAGAIN || has_failed(rc));
+    MUST_BE(called, rc == 1);
 }
 
 /* ---- deferred functions and locals ---- */
@@ -517,7 +620,7 @@ static void use_metrics(void)
 
 static void do_something(void)
 {
-    switch (below(12)) {
+    switch (below(16)) {
     case 0: use_generator(); break;
     case 1: use_set(); break;
     case 2: use_group(); break;
@@ -528,6 +631,10 @@ static void do_something(void)
     case 7: put(1 + (int)below(3)); break;
     case 8: use_metrics(); break;
     case 9: use_turns(); break;
+    case 10: use_handle(); break;
+    case 11: use_future_task(); break;
+    case 12: give_up_wait(); break;
+    case 13: use_offload(); break;
     default: take(); break;
     }
 }
