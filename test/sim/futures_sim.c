@@ -278,6 +278,18 @@ static int wait_for_end(coir_handle *handle)
     return which == 0 ? (int)cases[0].result : which == 1 ? -ETIME : which;
 }
 
+/* Its memory is then anything else's. */
+static void let_go(coir_handle *handle, coir_scope *scope)
+{
+    coir_handle other;
+    coir_handle_done(handle);
+    memset(handle, 0xa5, sizeof *handle);
+    memset(&other, 0xa5, sizeof other);
+    MUST_BE(coir_scope_wait(scope), 0);
+    MUST_BE(memcmp(handle, &other, sizeof other), 0);
+    memset(handle, 0, sizeof *handle);
+}
+
 static void use_handle(void)
 {
     struct work work = {.result = 1 + (int)below(9)};
@@ -294,8 +306,10 @@ static void use_handle(void)
     int rc = -ETIME;
     while (rc == -ETIME && below(8)) /* or it lets go of the task */
         rc = wait_for_end(handle);
-    if (rc == -ETIME)
+    if (rc == -ETIME) {
+        let_go(handle, scope);
         return;
+    }
     if (rc == -ENOMEM && !coir_handle_has_ended(handle))
         return; /* the select's */
     MUST(coir_handle_has_ended(handle));
