@@ -8,6 +8,7 @@
 #include "sys/fork.h"
 #include "sys/misuse.h"
 #include "task/config.h"
+#include "task/lock_counts.h"
 #include "task/runtime.h"
 
 enum { WORKERS_MOST = 256 };
@@ -127,6 +128,7 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
         return -ENOMEM;
     if (ret_result)
         begin_result(ret_result, &sim->world.faults);
+    ci_lock_counts_forget();
     rc = sim->kind->open(sim);
     if (rc < 0) {
         free_sim(sim);

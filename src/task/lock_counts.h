@@ -24,6 +24,9 @@ uint64_t ci_lock_wait_begins(uint8_t number);
 /* It has got the lock. From any thread. `since` 0: its wait began before the lock had a name. */
 void ci_lock_wait_ended(uint8_t number, uint64_t since);
 
+/* Before a simulated world begins, which knows of no other: no lock has a name any more. */
+void ci_lock_counts_forget(void);
+
 void ci_lock_counts_put(struct ci_metrics_text *text);
 
 #endif

@@ -1,6 +1,7 @@
-/* Tracing and metrics of random programs: tasks of all workers sleep, yield, talk over channels and
- * connections, take locks and offload calls, while they are traced, in rings of many sizes. Traces
- * are written to a pipe that is read slowly, also while the program goes on.
+/* Tracing and metrics of random programs: tasks of all workers, with and without stacks, sleep,
+ * yield, talk over channels and connections, take locks and offload calls, while they are traced,
+ * in rings of many sizes. Traces are written to a pipe that is read slowly, also while the program
+ * goes on.
  *
  * What must hold:
  * 1. A trace is what its format says: of a worker no turn begins before the one before it has
@@ -8,7 +9,8 @@
  * 2. Where the ring was large enough, the turns of a task's name are those that its tasks know of,
  *    in the trace and in the metrics alike.
  * 3. The metrics add up: what a program has started, what lives, and each histogram's buckets. A
- *    text that is too long for its room is cut, and its length told. */
+ *    text that is too long for its room is cut, and its length told.
+ * 4. Each wait for a lock that has a name is counted, and timed. */
 #include <coir.h>
 #include <coir/metrics.h>
 #include <coir/sim.h>
@@ -25,14 +27,24 @@
 #include "sim/scenario.h"
 
 enum { TASKS = 10, STEPS_MOST = 12, TEXT_MOST = 4 << 20, OPEN_MOST = 256, WORKERS_MOST = 8 };
-enum kind { SLEEPER, TALKER, LOCKER, CALLER, WRITER, KINDS };
-static const char *const names[] = {"a sleeper", "a talker", "a locker", "a caller",
-                                    "a \"writer\""};
+enum kind { SLEEPER, TALKER, LOCKER, CALLER, WRITER, FRAME, KINDS };
+static const char *const names[] = {"a sleeper", "a talker",     "a locker",
+                                    "a caller",  "a \"writer\"", "a frame"};
+
+struct frame {
+    coir_future future;
+    coir_sleep_op pause;
+    uint64_t steps;
+    bool has_name;
+};
 
 static struct {
     coir_channel *channel;
     coir_mutex mutex;
-    int sleepers_turns, spawned, listeners;
+    struct frame frames[TASKS];
+    int sleepers_turns, spawned, listeners, framed, unnamed_turns;
+    int locked, waited; /* at least: tasks that found the lock taken, on one worker */
+    bool held, lock_has_name;
     coir_time traced_from;
     bool over, measures_stacks;
     bool whole; /* nothing is overwritten */
@@ -73,8 +85,12 @@ static int be_a_locker(void *arg)
 {
     (void)arg;
     for (uint64_t steps = below(STEPS_MOST); steps; steps--) {
+        w.locked++;
+        w.waited += w.held && coir_worker_count(coir_runtime_current()) == 1;
         MUST_BE(coir_mutex_lock(&w.mutex), 0);
+        w.held = true;
         MUST_BE(coir_sleep_for(moment()), 0);
+        w.held = false;
         coir_mutex_unlock(&w.mutex);
     }
     return 0;
@@ -128,6 +144,31 @@ static int be_a_writer(void *arg)
     return 0;
 }
 
+/* Each poll is a turn, which goes by the kind of the future where the task has no name. */
+static coir_future *frame_poll(coir_future *future)
+{
+    struct frame *self = coir_frame(future, struct frame);
+    w.unnamed_turns += !self->has_name;
+    COIR_BEGIN(future);
+    for (; self->steps; self->steps--) {
+        COIR_AWAIT(future, coir_sleep_until_op(&self->pause, coir_in(moment())));
+        MUST_BE(self->pause.future.result, 0);
+    }
+    COIR_RETURN(future, 0);
+    COIR_END(future);
+}
+
+static const coir_future_kind frame_kind = COIR_FUTURE_KIND("one without a name", frame_poll, NULL);
+
+static int spawn_frame(coir_scope *scope, coir_go_options *options)
+{
+    struct frame *frame = &w.frames[w.framed++];
+    *frame = (struct frame){.steps = below(STEPS_MOST), .has_name = below(2)};
+    if (!frame->has_name)
+        options->name = NULL;
+    return coir_go_future_with(scope, options, coir_future_init(&frame->future, &frame_kind));
+}
+
 static void spawn(coir_scope *scope, int workers)
 {
     static coir_task_fn *const fns[] = {be_a_sleeper, be_a_talker, be_a_locker, be_a_caller,
@@ -136,7 +177,9 @@ static void spawn(coir_scope *scope, int workers)
     enum kind kind = (enum kind)below(KINDS);
     options.name = names[kind];
     options.place = below(3) ? COIR_ON_WORKER((int)below((uint64_t)workers)) : COIR_ANYWHERE;
-    MUST_BE(coir_go_with(scope, &options, fns[kind], below(2) ? &w : NULL), 0);
+    int rc = kind == FRAME ? spawn_frame(scope, &options)
+                           : coir_go_with(scope, &options, fns[kind], below(2) ? &w : NULL);
+    MUST_BE(rc, 0);
     w.spawned++;
 }
 
@@ -151,7 +194,7 @@ struct read_trace {
     double ended[WORKERS_MOST]; /* the last turn, in microseconds */
     struct open open[OPEN_MOST];
     size_t opened;
-    int turns[KINDS], lines;
+    int turns[KINDS], unnamed_turns, lines;
     double least, most;
     uint64_t arrow;
 };
@@ -176,6 +219,7 @@ static void read_turn(struct read_trace *trace, const char *line, int worker)
     MUST(begins >= trace->ended[worker] - 0.01 && lasts >= 0);
     MUST(value(line, "\"then\":\""));
     trace->ended[worker] = begins + lasts;
+    trace->unnamed_turns += value(line, "\"name\":\"one without a name\"") != NULL;
     for (int kind = 0; kind < KINDS; kind++) {
         char key[60];
         const char *rest = names[kind];
@@ -316,6 +360,18 @@ static const char *metrics(void)
     return text;
 }
 
+/* All who waited for the lock have got it. */
+static void check_lock(const char *text)
+{
+    double waits = sum_of(text, "coir_lock_waits_total", "\"the lock\"");
+    if (!w.lock_has_name)
+        MUST(waits < 0);
+    else
+        MUST(waits >= w.waited && waits <= w.locked);
+    MUST_BE(sum_of(text, "coir_lock_wait_seconds_count", "\"the lock\""), waits);
+    MUST_BE(sum_of(text, "coir_lock_wait_seconds_bucket", "\"the lock\",le=\"+Inf\""), waits);
+}
+
 static void check_metrics(bool traced)
 {
     static const char *const histograms[] = {"coir_turn_seconds", "coir_scheduling_delay_seconds",
@@ -326,6 +382,7 @@ static void check_metrics(bool traced)
     MUST_BE(sum_of(text, "coir_offload_queued", ""), 0);
     MUST(sum_of(text, "coir_offload_threads", "busy") >= 0); /* one may be about to be idle */
     MUST_BE(sum_of(text, "coir_task_errors_total", ""), 0);
+    check_lock(text);
     double stack = sum_of(text, "coir_stack_size_bytes", ""),
            used = sum_of(text, "coir_stack_used_bytes_max", "\"a sleeper\"");
     bool measured = w.measures_stacks && traced && w.sleepers_turns;
@@ -388,6 +445,7 @@ static void check_names(const struct read_trace *trace)
     if (!w.whole)
         return;
     MUST_BE(trace->turns[SLEEPER], w.sleepers_turns);
+    MUST_BE(trace->unnamed_turns, w.unnamed_turns);
     for (int kind = 0; kind < KINDS; kind++) {
         double turns = sum_of(text, "coir_task_turns_total",
                               kind == WRITER ? "a \\\"writer\\\"" : names[kind]);
@@ -403,6 +461,8 @@ static int play(void *arg)
     (void)arg;
     w.whole = ring == 1 << 15;
     MUST_BE(coir_channel_new(sizeof(int), below(3), &w.channel), 0);
+    if ((w.lock_has_name = below(2)))
+        MUST_BE(coir_mutex_set_name(&w.mutex, "the lock"), 0);
     MUST_BE(coir_trace_write(1), -ENOENT);
     check_metrics(false);
     w.traced_from = coir_now();
