@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "loop/timer_wheel.h"
 
@@ -245,6 +246,59 @@ static int run_mutex(void)
     return 0;
 }
 
+/* 64 bytes over a pair of Unix sockets and back: two echoes, each a read that waits and a write. */
+enum { PAIRS_MOST = 64 };
+static int pairs;
+
+static int answers(void *arg)
+{
+    char bytes[4096];
+    ssize_t n;
+    while ((n = coir_read(arg, bytes, sizeof bytes)) > 0)
+        coir_write_all(arg, bytes, (size_t)n);
+    return (int)n;
+}
+
+static int asks(void *arg)
+{
+    char bytes[64] = {0};
+    int rc = 0;
+    for (int i = 0; i < times / pairs && rc == 0; i++)
+        if ((rc = coir_write_all(arg, bytes, sizeof bytes)) == 0)
+            rc = coir_read(arg, bytes, sizeof bytes) == sizeof bytes ? 0 : -1;
+    coir_close(arg);
+    return rc;
+}
+
+static int run_pairs(int count)
+{
+    coir_stream *near, *far[PAIRS_MOST];
+    COIR_SCOPE(scope);
+    for (int i = 0; i < count; i++) {
+        int fds[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) < 0 ||
+            coir_stream_adopt(fds[0], &near) < 0 || coir_stream_adopt(fds[1], &far[i]) < 0 ||
+            coir_go(scope, asks, near) < 0 || coir_go(scope, answers, far[i]) < 0)
+            return -1;
+    }
+    pairs = count;
+    int rc = coir_scope_wait(scope);
+    for (int i = 0; i < count; i++)
+        coir_close(far[i]);
+    return rc;
+}
+
+static int run_echo(void)
+{
+    return run_pairs(1);
+}
+
+/* Of many, so that few of them wait alone. */
+static int run_echoes(void)
+{
+    return run_pairs(PAIRS_MOST);
+}
+
 static const char *address;
 
 static const char request[] = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -321,6 +375,7 @@ static int start(void *arg)
         {"select", run_select},   {"select100", run_select100}, {"mutex", run_mutex},
         {"timer", run_timer},     {"fire", run_fire},           {"future", run_future},
         {"request", run_request}, {"pipelined", run_pipelined}, {"idle", run_idle},
+        {"echo", run_echo},       {"echoes", run_echoes},
     };
     if (coir_channel_new(1, 1, &there) < 0 || coir_channel_new(1, 1, &back) < 0)
         return -1;

@@ -105,6 +105,7 @@ static void done(struct ci_selector *selector)
 const struct ci_selector_kind ci_epoll_selector = {
     .name = "epoll",
     .size = sizeof(struct epoll_selector),
+    .levels = true,
     .init = init,
     .done = done,
     .add = add,

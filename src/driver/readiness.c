@@ -273,7 +273,10 @@ CI_INLINE void dispatch(struct readiness *readiness, const struct ci_ready *read
         dispatch_watches(readiness, ready->fd);
         return;
     }
-    if (!slot->ops) {
+    struct ci_op *first = slot->ops;
+    if (!first) {
+        if (ci_unlikely(slot->level))
+            ci_slot_end_level(readiness->selector, slot, ready->fd);
         if (slot->use == CI_SLOT_LISTENER && readiness->base.unwanted)
             readiness->base.unwanted(&readiness->base, ready->fd);
         return;
@@ -287,6 +290,8 @@ CI_INLINE void dispatch(struct readiness *readiness, const struct ci_ready *read
             at = &op->next;
         }
     }
+    if (ci_unlikely(slot->level && slot->ops == first))
+        ci_slot_end_level(readiness->selector, slot, ready->fd);
     int rc = slot->use == CI_SLOT_FOREIGN && slot->ops
                  ? ci_slot_register_foreign(readiness->selector, slot, ready->fd)
                  : 0;
@@ -347,8 +352,11 @@ static void forget(struct ci_driver *driver, coir_fd fd)
 static void close_fd(struct ci_driver *driver, coir_fd fd)
 {
     struct readiness *readiness = self(driver);
-    if ((size_t)fd < readiness->slot_count && !readiness->selector->kind->keeps)
-        readiness->slots[fd].registered = false; /* the close removes the registration */
+    struct ci_slot *slot = (size_t)fd < readiness->slot_count ? &readiness->slots[fd] : NULL;
+    /* The close removes the registration, unless the file is open elsewhere. Of an edge that brings
+     * events which are dropped, of a level an event in each wait. */
+    if (slot && !readiness->selector->kind->keeps && !slot->level)
+        slot->registered = false;
     forget(driver, fd);
     ci_sys_close(fd);
 }

@@ -57,6 +57,13 @@ static bool transfer(struct ci_slot *slot, struct ci_op *op)
     return note(slot, op, rc, op->kind == CI_OP_WRITE ? COIR_WRITE : COIR_READ, partial);
 }
 
+/* Whether a short read of a descriptor says that nothing is left, or that does not matter: what is
+ * left is reported all the same. */
+static bool may_read_plainly(const struct ci_slot *slot, const struct ci_op *op)
+{
+    return !op->ancillary || slot->level || slot->once || !slot->registered;
+}
+
 /* A receive ends short where descriptors came with the bytes, which are dropped: `cut`. */
 static ssize_t receive_beside_descriptors(const struct ci_op *op, bool *cut)
 {
@@ -75,7 +82,7 @@ bool ci_slot_call(struct ci_slot *slot, struct ci_op *op)
 {
     bool cut = false, is_transfer = op->kind <= CI_OP_WRITEV && !op->peek;
     ssize_t rc;
-    if (ci_likely(op->kind <= CI_OP_WRITE && !op->ancillary))
+    if (ci_likely(op->kind <= CI_OP_WRITE && may_read_plainly(slot, op)))
         return transfer(slot, op);
     do
         rc = is_transfer && op->ancillary ? receive_beside_descriptors(op, &cut) : call(op);

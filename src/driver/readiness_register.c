@@ -9,7 +9,7 @@ void ci_slot_claim(struct ci_slot *slot, enum ci_slot_use use)
     if (slot->use == use)
         return;
     slot->use = (uint8_t)use;
-    slot->registered = false;
+    slot->registered = slot->level = false;
     slot->generation++;
     slot->ready = COIR_READ | COIR_WRITE; /* unknown: worth an attempt */
 }
@@ -64,26 +64,42 @@ static CI_COLD void restore(struct ci_selector *selector, struct ci_slot *slot, 
     unsigned events = slot->ops ? waited_for(slot) | slot->events : 0;
     if (events && add(selector, slot, fd, events, CI_EDGE) == 0) {
         slot->events = (uint8_t)events;
-        slot->once = false;
+        slot->once = slot->level = false;
     }
+}
+
+static enum ci_trigger trigger_of(const struct ci_selector *selector, const struct ci_slot *slot,
+                                  const struct ci_op *op, unsigned events)
+{
+    if (slot->use == CI_SLOT_LISTENER)
+        return CI_EXCLUSIVE;
+    return op->ancillary && events == COIR_READ && selector->kind->levels ? CI_LEVEL : CI_EDGE;
 }
 
 int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op)
 {
     unsigned events =
         slot->registered ? COIR_READ | COIR_WRITE : directions_of(slot, op) | waited_for(slot);
+    enum ci_trigger trigger = slot->registered ? CI_EDGE : trigger_of(selector, slot, op, events);
     ci_debug_check(!ci_slot_reports(slot, op), "readiness_slot.h 1");
     int rc = slot->registered ? selector->kind->modify(selector, op->fd, slot->generation, events,
-                                                       CI_EDGE) /* reports what holds now */
-                              : add(selector, slot, op->fd, events,
-                                    slot->use == CI_SLOT_LISTENER ? CI_EXCLUSIVE : CI_EDGE);
+                                                       trigger) /* reports what holds now */
+                              : add(selector, slot, op->fd, events, trigger);
     if (rc == 0) {
         slot->events = (uint8_t)events;
         slot->once = false;
+        slot->level = trigger == CI_LEVEL;
     } else if (slot->registered) {
         restore(selector, slot, op->fd);
     }
     return rc;
+}
+
+void ci_slot_end_level(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd)
+{
+    slot->level = false;
+    if (selector->kind->modify(selector, fd, slot->generation, slot->events, CI_EDGE) < 0)
+        restore(selector, slot, fd);
 }
 
 int ci_slot_register_once(struct ci_selector *selector, struct ci_slot *slot,
@@ -97,6 +113,7 @@ int ci_slot_register_once(struct ci_selector *selector, struct ci_slot *slot,
     if (rc < 0)
         return rc;
     slot->once = true;
+    slot->level = false;
     slot->events = 0;
     /* the registration reports whether `events` hold; of the other direction nothing is known */
     slot->ready = (uint8_t)((slot->ready | COIR_READ | COIR_WRITE) & ~wanted);
@@ -131,7 +148,7 @@ void ci_slot_unregister(struct ci_selector *selector, struct ci_slot *slot, coir
 {
     if (slot->registered)
         selector->kind->remove(selector, fd);
-    slot->registered = false;
+    slot->registered = slot->level = false;
 }
 
 void ci_slot_rearm(struct ci_selector *selector, const struct ci_slot *slot, const struct ci_op *op)

@@ -9,6 +9,12 @@
  * wakes the worker. Then nothing is cached: a bit of `ready` means that an attempt is worthwhile.
  * The next other operation that waits makes the registration edge-triggered again.
  *
+ * One whose reads may end short at descriptors (`op->ancillary`) is registered level-triggered
+ * while nothing but its reads waits, where that costs no more (`levels`): what a short read has
+ * left is reported again. The first event that no read takes makes the registration edge-triggered
+ * for good. Then a short read says nothing about what is left, unless recvmsg(2) tells what has
+ * ended it.
+ *
  * A descriptor of the program's has no cache: it may be closed, and its number reused, between two
  * waits. Each wait registers it again (one-shot), and so makes the kernel look at it
  * (readiness_register.c).
@@ -38,7 +44,8 @@ struct ci_slot {
     uint8_t use;   /* enum ci_slot_use */
     bool registered : 1;
     bool once : 1;  /* registered, of a descriptor of coir's: one-shot */
-    uint8_t events; /* registered, of a descriptor of coir's: edge-triggered for which directions */
+    bool level : 1; /* registered, of a descriptor of coir's: level-triggered, for reads alone */
+    uint8_t events; /* registered, of a descriptor of coir's: for which directions */
 };
 
 enum {
@@ -106,6 +113,8 @@ void ci_slot_claim_listener(struct ci_slot *slot, const struct ci_op *op);
 /* Registers a descriptor of coir's whose registration does not report what the operation waits
  * for. */
 int ci_slot_register(struct ci_selector *selector, struct ci_slot *slot, const struct ci_op *op);
+/* After an event that no read of a level-triggered descriptor of coir's has taken. */
+void ci_slot_end_level(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd);
 /* Registers a descriptor of coir's one-shot for a poll, which is to be its only operation. */
 int ci_slot_register_once(struct ci_selector *selector, struct ci_slot *slot,
                           const struct ci_op *op);

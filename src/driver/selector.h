@@ -42,6 +42,7 @@ struct ci_selector_kind {
     const char *name;
     size_t size; /* of its own struct */
     bool keeps;  /* a registration outlives its descriptor */
+    bool levels; /* an event of a level that holds no more costs little, and is not reported */
 
     /* The rest of a new struct, which is zero; `done` is called also where `init` fails. */
     int (*init)(struct ci_selector *selector);

@@ -454,21 +454,38 @@ TEST_REAL(descriptors_come_to_one_who_waits)
     pass_to_one_who_waits();
 }
 
-static int read_twice(void *stream)
+static int read_two(void *stream)
 {
     char bytes[8];
     CHECK_EQ(coir_read(stream, bytes, sizeof bytes), 2);
+    return 0;
+}
+
+static int read_twice(void *stream)
+{
+    char bytes[8];
+    read_two(stream);
     CHECK_EQ(coir_read(stream, bytes, sizeof bytes), 2);
     CHECK(memcmp(bytes, "cd", 2) == 0);
     return 0;
 }
 
 /* The system ends a receive at the descriptors: that it was short does not say that it was all. */
-static void read_past_descriptors(void)
+static void read_past_descriptors(bool came_unread)
 {
     struct pair pair = make_pair("unix:@");
     COIR_DEADLINE(coir_in(10 * COIR_S));
     COIR_SCOPE(scope);
+    if (came_unread) { /* bytes once, when no read waited */
+        CHECK_EQ(coir_go(scope, read_two, pair.server), 0);
+        coir_yield();
+        CHECK_EQ(coir_write(pair.client, "ab", 2), 2);
+        while (pair.server->reader)
+            coir_yield();
+        CHECK_EQ(coir_write(pair.client, "ab", 2), 2);
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+        read_two(pair.server);
+    }
     CHECK_EQ(coir_go(scope, read_twice, pair.server), 0);
     coir_yield();
     CHECK_EQ(coir_unix_send_fds(pair.client, "ab", 2, &(coir_fd){0}, 1), 2);
@@ -479,7 +496,63 @@ static void read_past_descriptors(void)
 
 TEST_REAL(bytes_after_descriptors_that_nobody_takes_are_read)
 {
-    read_past_descriptors();
+    read_past_descriptors(false);
+    read_past_descriptors(true);
+}
+
+/* How many turns the loop makes while all that runs here sleeps. */
+static uint64_t turns_of_a_sleep(void)
+{
+    coir_loop_counters before = COIR_LOOP_COUNTERS, after = COIR_LOOP_COUNTERS;
+    CHECK_EQ(coir_loop_counters_get(coir_worker_loop(), &before), 0);
+    CHECK_EQ(coir_sleep_for(20 * COIR_MS), 0);
+    CHECK_EQ(coir_loop_counters_get(coir_worker_loop(), &after), 0);
+    return after.turns - before.turns;
+}
+
+enum { FEW_TURNS = 20 };
+
+/* A stream that has been waited for has bytes, and then its end, and nobody reads; then it is
+ * closed, while its socket is open elsewhere. */
+static void leave_unread(void)
+{
+    struct pair pair = make_pair("unix:@");
+    char bytes[8];
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, read_two, pair.server), 0);
+    coir_yield();
+    CHECK_EQ(coir_write(pair.client, "ab", 2), 2);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_write(pair.client, "cd", 2), 2);
+    CHECK(turns_of_a_sleep() < FEW_TURNS);
+    CHECK_EQ(coir_shutdown_write(pair.client), 0);
+    CHECK(turns_of_a_sleep() < FEW_TURNS);
+    CHECK_EQ(coir_read(pair.server, bytes, sizeof bytes), 2);
+    CHECK_EQ(coir_read(pair.server, bytes, sizeof bytes), 0);
+    close_pair(&pair);
+}
+
+static void close_what_is_open_elsewhere(void)
+{
+    struct pair pair = make_pair("unix:@");
+    COIR_SCOPE(scope);
+    int elsewhere = dup(pair.server->fd);
+    CHECK_EQ(coir_go(scope, read_two, pair.server), 0);
+    coir_yield();
+    CHECK_EQ(coir_write(pair.client, "ab", 2), 2);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_close(pair.server);
+    pair.server = NULL;
+    CHECK_EQ(coir_write(pair.client, "cd", 2), 2);
+    CHECK(turns_of_a_sleep() < FEW_TURNS);
+    close(elsewhere);
+    close_pair(&pair);
+}
+
+TEST_REAL(bytes_that_nobody_reads_cost_no_turns)
+{
+    leave_unread();
+    close_what_is_open_elsewhere();
 }
 
 static void ask_for_nonsense(void)
