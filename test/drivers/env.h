@@ -62,9 +62,11 @@ void on_driver(const char *name, void (*body)(void));
 #if defined(CONFORM_KERNEL) /* the real drivers, over the simulated kernel */
 #define ON_KQUEUE(name, body) ON(kqueue, name, body)
 #define ON_SIM(name, body)
+enum { RACES = 2000 }; /* from each of three seeds (test/kernel/run.c) */
 #else
 #define ON_KQUEUE(name, body)
 #define ON_SIM(name, body) ON(sim, name, body)
+enum { RACES = 10000 };
 #endif
 #define ON_SELECTORS(name, body) ON(epoll, name, body) ON(poll, name, body) ON_KQUEUE(name, body)
 #define ON_REAL(name, body) ON(io_uring, name, body) ON_SELECTORS(name, body)

@@ -19,7 +19,7 @@ static struct ci_random choice;
 static int rounds(void)
 {
     const char *given = getenv("RACES");
-    return given ? atoi(given) : env.world ? 2000 : 10000;
+    return given ? atoi(given) : env.world ? 2000 : RACES;
 }
 
 static void moment(void)
