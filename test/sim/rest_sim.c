@@ -1,8 +1,8 @@
-/* HTTP and WebSocket connections that rest (task/rest.h). Clients are silent until their connection
- * has given its task back, or until just that moment. Then it is roused: by bytes, whole or in
- * part; by its client's end, half-close or reset; by its idle timeout, or a peer that answers no
- * ping; by messages that tasks of all workers send and flush; by a drain, or a stop of the host.
- * Often several of these come at once. In some seeds memory is out for a while.
+/* HTTP and WebSocket connections that rest (task/rest.h), over what rest.h says. Clients are silent
+ * until their connection has given its task back, or until just that moment. Then it is roused: by
+ * bytes, whole or in part; by its client's end, half-close or reset; by its idle timeout, or a peer
+ * that answers no ping; by messages that tasks of all workers send and flush; by a drain, or a stop
+ * of the host. Often several of these come at once. In some seeds memory is out for a while.
  *
  * What must hold:
  * 1. A request, and a message, has its answer soon: the right one, once.
@@ -23,6 +23,7 @@
 #include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
+#include "sim/rest.h"
 #include "sim/scenario.h"
 
 enum { VISITORS = 3, VISITS_MOST = 4, PLACES = VISITORS * (VISITS_MOST + 1), PUSHES_MOST = 200 };
@@ -265,7 +266,7 @@ static int connect_it(struct visitor *v)
                           .drains = w.serves_from == COIR_NEVER ? -1 : w.drains};
     coir_time begun = coir_now();
     COIR_DEADLINE(coir_in(w.soon));
-    int rc = coir_tcp_connect("server:80", &v->stream);
+    int rc = rest_connect(&v->stream);
     v->answered_at = coir_now();
     MUST(rc == 0 || is_excused(v) || w.serves_from == COIR_NEVER || begun < w.serves_from + w.soon);
     return rc;
@@ -292,7 +293,7 @@ static int gather(struct visitor *v, size_t len, coir_time until)
         ssize_t n = coir_read(v->stream, v->bytes + v->end, sizeof v->bytes - v->end);
         if (n == -ETIME)
             return LATE;
-        MUST(n >= 0 || n == -ECONNRESET || n == -EPIPE);
+        MUST(n >= 0 || (rest_is_cut(n) && is_excused(v)));
         if (n <= 0)
             return GONE;
         v->end += (size_t)n;
@@ -309,7 +310,7 @@ static void send_bytes(struct visitor *v, const char *bytes, size_t len)
         wait_for_rest(coir_now(), w.latency);
         rc = coir_write_all(v->stream, bytes + first, len - first);
     }
-    MUST(rc == 0 || rc == -EPIPE || rc == -ECONNRESET);
+    MUST(rc == 0 || rest_is_cut(rc));
 }
 
 /* ---- HTTP ---- */
@@ -671,7 +672,6 @@ static int be_everybody(void *arg)
 static void draw_limits(void)
 {
     w.options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
-    w.options.address = "0.0.0.0:80";
     w.options.idle_timeout = (coir_time)(3000 + below(5000)) * COIR_MS;
     w.options.header_timeout = (coir_time)(4 + below(4)) * COIR_S;
     w.options.drain_timeout = (coir_time)(1 + below((uint64_t)(5 * COIR_S)));
@@ -685,8 +685,8 @@ int scenario(coir_sim *sim)
 {
     memset(&w, 0, sizeof w);
     w.sim = sim;
-    MUST_BE(chaos_configure(sim), 0);
     draw_limits();
+    MUST_BE(rest_configure(sim, &w.options), 0);
     w.harm = below(4) == 0;
     w.soon = w.harm ? 60 * COIR_S : 3 * COIR_S;
     w.serves_from = COIR_NEVER;
@@ -695,5 +695,7 @@ int scenario(coir_sim *sim)
         return -ENOMEM;
     coir_sim_link(sim, NULL, NULL, (coir_link){.latency = w.latency, .short_io = some(0.5)});
     coir_sim_faults(sim, NULL, (coir_faults){.late = some(0.5)});
-    return coir_sim_host_main(sim, "clients", be_everybody, NULL);
+    int rc = coir_sim_host_main(sim, "clients", be_everybody, NULL);
+    rest_done();
+    return rc;
 }
