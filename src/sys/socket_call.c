@@ -13,47 +13,39 @@
 #ifdef __linux__
 #include <sys/syscall.h>
 
+#include "sys/bare_call.h"
+
 /* In a program with threads, glibc's own recv and send have two locked operations each and some 50
  * instructions, so that the thread can be cancelled in the call; coir's threads never are. The
  * sanitizers know only those. */
-static ssize_t receive(coir_fd fd, void *buf, size_t len)
-{
-    if (ci_unlikely(ci_sanitizer))
-        return recv(fd, buf, len, 0);
-    return syscall(SYS_recvfrom, fd, buf, len, 0, NULL, NULL);
-}
-
-static ssize_t transmit(coir_fd fd, const void *buf, size_t len)
-{
-    if (ci_unlikely(ci_sanitizer))
-        return send(fd, buf, len, MSG_NOSIGNAL);
-    return syscall(SYS_sendto, fd, buf, len, MSG_NOSIGNAL, NULL, 0);
-}
-#else
-static ssize_t receive(coir_fd fd, void *buf, size_t len)
-{
-    return recv(fd, buf, len, 0);
-}
-
-static ssize_t transmit(coir_fd fd, const void *buf, size_t len)
-{
-    return send(fd, buf, len, MSG_NOSIGNAL);
-}
-#endif
-
 ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len)
 {
-    return ci_result(receive(fd, buf, ci_sys_clamp(len)));
-}
-
-ssize_t ci_sys_peek(coir_fd fd, void *buf, size_t len)
-{
-    return ci_result(recv(fd, buf, ci_sys_clamp(len), MSG_PEEK));
+    if (ci_unlikely(ci_sanitizer))
+        return ci_result(recv(fd, buf, ci_sys_clamp(len), 0));
+    return ci_bare_call(SYS_recvfrom, fd, (long)buf, (long)ci_sys_clamp(len), 0, 0, 0);
 }
 
 ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len)
 {
-    return ci_result(transmit(fd, buf, ci_sys_clamp(len)));
+    if (ci_unlikely(ci_sanitizer))
+        return ci_result(send(fd, buf, ci_sys_clamp(len), MSG_NOSIGNAL));
+    return ci_bare_call(SYS_sendto, fd, (long)buf, (long)ci_sys_clamp(len), MSG_NOSIGNAL, 0, 0);
+}
+#else
+ssize_t ci_sys_recv(coir_fd fd, void *buf, size_t len)
+{
+    return ci_result(recv(fd, buf, ci_sys_clamp(len), 0));
+}
+
+ssize_t ci_sys_send(coir_fd fd, const void *buf, size_t len)
+{
+    return ci_result(send(fd, buf, ci_sys_clamp(len), MSG_NOSIGNAL));
+}
+#endif
+
+ssize_t ci_sys_peek(coir_fd fd, void *buf, size_t len)
+{
+    return ci_result(recv(fd, buf, ci_sys_clamp(len), MSG_PEEK));
 }
 
 ssize_t ci_sys_recvv(coir_fd fd, const struct iovec *iov, int iov_count)
