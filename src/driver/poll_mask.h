@@ -4,11 +4,14 @@
 
 #include <poll.h>
 
+#include "base/compiler.h"
 #include "coir/base.h"
 #include "driver/event.h"
 
 static inline uint32_t ci_events_of_poll(uint32_t mask)
 {
+    if (ci_likely(mask == POLLIN || mask == POLLOUT || mask == (POLLIN | POLLOUT)))
+        return (mask & POLLIN ? COIR_READ : 0u) | (mask & POLLOUT ? COIR_WRITE : 0u);
     uint32_t events = 0;
     if (mask & POLLIN)
         events |= COIR_READ;

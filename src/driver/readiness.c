@@ -186,6 +186,12 @@ static bool start_foreign(struct readiness *readiness, struct ci_slot *slot, str
     return ci_op_complete(op, rc);
 }
 
+/* ci_slot_wanted_by of a CI_OP_READ or CI_OP_WRITE. */
+CI_INLINE unsigned wanted_by_transfer(const struct ci_op *op)
+{
+    return op->kind == CI_OP_WRITE ? COIR_WRITE | CI_SLOT_GONE : COIR_READ | CI_SLOT_ENDS;
+}
+
 /* A read or write of a descriptor of coir's that was ready at the last look. False: it was not
  * attempted, or would have blocked. */
 CI_INLINE bool start_at_once(struct readiness *readiness, struct ci_op *op)
@@ -193,9 +199,20 @@ CI_INLINE bool start_at_once(struct readiness *readiness, struct ci_op *op)
     if (op->kind > CI_OP_WRITE || (size_t)op->fd >= readiness->slot_count || op->len == 0)
         return false;
     struct ci_slot *slot = &readiness->slots[op->fd];
-    unsigned wanted =
-        op->kind == CI_OP_WRITE ? COIR_WRITE | CI_SLOT_GONE : COIR_READ | CI_SLOT_ENDS;
-    return slot->use == CI_SLOT_OURS && slot->ready & wanted && ci_slot_call(slot, op);
+    return slot->use == CI_SLOT_OURS && slot->ready & wanted_by_transfer(op) &&
+           ci_slot_call(slot, op);
+}
+
+/* Whether a read or write that was not completed at once has nothing to do but wait. */
+CI_INLINE bool can_wait(const struct readiness *readiness, const struct ci_op *op)
+{
+    if (op->kind > CI_OP_WRITE || (size_t)op->fd >= readiness->slot_count || op->len == 0)
+        return false;
+    const struct ci_slot *slot = &readiness->slots[op->fd];
+    unsigned bit = op->kind == CI_OP_WRITE ? COIR_WRITE : COIR_READ;
+    return slot->use == CI_SLOT_OURS && !(slot->ready & wanted_by_transfer(op)) &&
+           slot->registered && !slot->once && slot->events & bit &&
+           !readiness->selector->kind->rearm && !op->no_wait;
 }
 
 static CI_NOINLINE bool start_any(struct readiness *readiness, struct ci_op *op)
@@ -218,7 +235,12 @@ static CI_NOINLINE bool start_any(struct readiness *readiness, struct ci_op *op)
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct readiness *readiness = self(driver);
-    return start_at_once(readiness, op) || start_any(readiness, op);
+    if (start_at_once(readiness, op))
+        return true;
+    if (!can_wait(readiness, op))
+        return start_any(readiness, op);
+    park(readiness, &readiness->slots[op->fd], op);
+    return false;
 }
 
 static bool cancel(struct ci_driver *driver, struct ci_op *op)
@@ -279,6 +301,13 @@ CI_INLINE void dispatch(struct readiness *readiness, const struct ci_ready *read
             ci_slot_end_level(readiness->selector, slot, ready->fd);
         if (slot->use == CI_SLOT_LISTENER && readiness->base.unwanted)
             readiness->base.unwanted(&readiness->base, ready->fd);
+        return;
+    }
+    /* a read or write that is alone needs no list: after its `done` there is nothing left to do */
+    if (first->kind <= CI_OP_WRITE && !first->next && slot->ready & wanted_by_transfer(first) &&
+        ci_slot_call(slot, first)) {
+        slot->ops = NULL;
+        ci_op_done(&readiness->base, first);
         return;
     }
     for (struct ci_op **at = &slot->ops, *op; (op = *at);) {

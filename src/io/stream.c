@@ -208,6 +208,22 @@ coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct c
     return &op->future;
 }
 
+/* Builds an operation where it lies: the copy of one that has just been built elsewhere would wait
+ * for its stores, which are narrower than its loads. */
+CI_INLINE void put(struct ci_op *to, const struct ci_op *io)
+{
+    *to = (struct ci_op){.done = on_done,
+                         .fd = io->fd,
+                         .kind = io->kind,
+                         .exact = io->exact,
+                         .once = io->once,
+                         .ancillary = io->ancillary,
+                         .events = io->events,
+                         .count = io->count,
+                         .data = io->data,
+                         .len = io->len};
+}
+
 /* A straight-line call on a stream. The operation lies in the fiber's record; a future is made of
  * it only if the operation does not complete at once. `hold`: of a call that goes on when `io` does
  * not complete all of it; NULL: this is the whole call. */
@@ -223,8 +239,7 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, struct ci_hol
     struct ci_io_op **slot = ci_stream_slot(stream, io);
     if (ci_unlikely((rc = may_begin(stream, worker, slot, op, call, place)) < 0))
         return rc;
-    op->io = *io;
-    op->io.done = on_done;
+    put(&op->io, io);
     op->stream = stream;
     if (stream->kind->start(stream, &op->io)) {
         rc = op->io.result;

@@ -231,23 +231,35 @@ ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_d
     return n > 0 ? (ssize_t)done : n == 0 && len ? -COIR_EEND : n;
 }
 
+/* The rest of coir_write_all, after a first operation with the result `n`. */
+static CI_NOINLINE int write_rest(coir_stream *stream, const char *from, size_t len,
+                                  struct ci_hold *hold, ssize_t n, const char *call,
+                                  const void *place)
+{
+    size_t done = n > 0 ? (size_t)n : 0;
+    if (done < len)
+        n = after(hold, n);
+    while (n >= 0 && done < len) {
+        n = ci_stream_write(stream, from + done, len - done, hold, call, place);
+        done += n > 0 ? (size_t)n : 0;
+        if (done < len)
+            n = after(hold, n);
+    }
+    ci_hold_leave(hold);
+    return done == len ? 0 : (int)n;
+}
+
 int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    size_t done = 0;
     if (ci_unlikely(len == 0))
         return do_nothing(CI_CALL, CI_PLACE);
     struct ci_hold hold = {.stream = NULL};
-    ssize_t n = 0;
-    while (n >= 0 && done < len) {
-        n = ci_stream_write(stream, (const char *)buf + done, len - done, &hold, CI_CALL, CI_PLACE);
-        done += n > 0 ? (size_t)n : 0;
-        if (done < len)
-            n = after(&hold, n);
-    }
-    ci_hold_leave(&hold);
-    return done == len ? 0 : (int)n;
+    ssize_t n = ci_stream_write(stream, buf, len, &hold, CI_CALL, CI_PLACE);
+    if (ci_likely(n == (ssize_t)len && !hold.stream))
+        return 0;
+    return write_rest(stream, buf, len, &hold, n, CI_CALL, CI_PLACE);
 }
 
 int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)
