@@ -76,6 +76,5 @@ void ci_listener_meter(coir_listener *listener, const char *address)
 {
     snprintf(listener->name, sizeof listener->name, "%s", address);
     listener->metered.name = listener->name;
-    listener->metered.number = listener->serial;
     ci_metered_add(&listener->metered, &listener_kind, listener->seats[0].worker->runtime);
 }

@@ -8,6 +8,7 @@ void ci_metered_add(struct ci_metered *metered, const struct ci_metered_kind *ki
     metered->kind = kind;
     metered->runtime = runtime;
     ci_mutex_lock(&runtime->metered_lock);
+    metered->number = ++runtime->metered_count;
     ci_list_push(&runtime->metered, &metered->link);
     ci_mutex_unlock(&runtime->metered_lock);
 }

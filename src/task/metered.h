@@ -12,7 +12,7 @@ struct ci_metered {
     const struct ci_metered_kind *kind; /* NULL: it was not added */
     coir_runtime *runtime;
     const char *name; /* of the object's memory */
-    uint32_t number;  /* tells objects of one name apart */
+    uint32_t number;  /* of the runtime's: tells objects of one name apart */
 };
 
 /* One sample of each object. */
@@ -27,7 +27,7 @@ struct ci_metered_kind {
     size_t count;
 };
 
-/* With `name` and `number` set. */
+/* With `name` set. */
 void ci_metered_add(struct ci_metered *metered, const struct ci_metered_kind *kind,
                     coir_runtime *runtime);
 

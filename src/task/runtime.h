@@ -47,8 +47,9 @@ struct coir_runtime {
     struct ci_runnable **shared_tail;
     int32_t shared_count;
 
-    struct ci_mutex metered_lock; /* guards `metered` */
+    struct ci_mutex metered_lock; /* guards the following */
     struct ci_list metered;       /* struct ci_metered */
+    uint32_t metered_count;       /* that were ever added */
 };
 
 /* Every runtime of the process, oldest first, and the lock of the list. A debugger finds the tasks
