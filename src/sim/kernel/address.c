@@ -56,6 +56,19 @@ struct sockaddr_in6 ci_kaddress_of(const struct ci_node *node, unsigned family, 
     return address;
 }
 
+/* ip_route_output_key_hash_rcu, ipv6_dev_get_saddr */
+struct sockaddr_in6 ci_kaddress_source(const struct ci_node *node,
+                                       const struct sockaddr_in6 *remote, in_port_t port)
+{
+    struct sockaddr_in6 own = ci_kaddress_of(node, ci_kaddress_family(remote), port);
+    struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
+    if (IN6_IS_ADDR_LOOPBACK(&remote->sin6_addr))
+        own.sin6_addr = in6addr_loopback;
+    else if (ci_kaddress_is_four(remote) && remote->sin6_addr.s6_addr[12] == 127)
+        memcpy(&own.sin6_addr.s6_addr[12], &loopback, sizeof loopback);
+    return own;
+}
+
 /* -EINVAL, -EAFNOSUPPORT */
 static int take_in(const struct sockaddr *address, socklen_t len, struct sockaddr_in6 *ret_address)
 {

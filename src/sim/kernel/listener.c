@@ -179,8 +179,7 @@ static void make_child(struct ci_ksocket *listener, struct ci_ksocket *client)
     child->state = CI_KCONNECTED;
     child->listener = listener;
     child->six = listener->six;
-    child->local = ci_kaddress_of(listener->node, ci_kaddress_family(&client->remote),
-                                  listener->local.sin6_port);
+    child->local = ci_kaddress_source(listener->node, &client->remote, listener->local.sin6_port);
     child->remote = client->local;
     child->peer = client;
     child->peer_node = client->node;
@@ -220,8 +219,7 @@ static int begin_connect(struct ci_ksocket *socket, const struct sockaddr *addre
         return len < sizeof(struct sockaddr_in6) ? -EINVAL : -EAFNOSUPPORT;
     int rc = ci_kaddress_remote(socket, address, len, &socket->remote);
     if (rc == 0)
-        socket->local = ci_kaddress_of(socket->node, ci_kaddress_family(&socket->remote),
-                                       socket->local.sin6_port);
+        socket->local = ci_kaddress_source(socket->node, &socket->remote, socket->local.sin6_port);
     return rc;
 }
 

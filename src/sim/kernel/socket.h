@@ -115,6 +115,9 @@ struct ci_ksegment *ci_ksegment_new(size_t len);
 bool ci_kaddress_is_four(const struct sockaddr_in6 *address);
 unsigned ci_kaddress_family(const struct sockaddr_in6 *address); /* CI_KFOUR or CI_KSIX */
 struct sockaddr_in6 ci_kaddress_of(const struct ci_node *node, unsigned family, in_port_t port);
+/* That its packets to `remote` come from: the loopback's is the same for each host. */
+struct sockaddr_in6 ci_kaddress_source(const struct ci_node *node,
+                                       const struct sockaddr_in6 *remote, in_port_t port);
 int ci_kaddress_remote(const struct ci_ksocket *socket, const struct sockaddr *address,
                        socklen_t len, struct sockaddr_in6 *ret_address);
 int ci_kaddress_bind(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len,
