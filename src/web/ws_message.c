@@ -40,18 +40,19 @@ static unsigned list_of(const struct ci_ws_memory *memory, size_t size)
     return size == real ? class : CI_WS_LISTS;
 }
 
-static size_t size_in(const struct ci_ws_memory *memory, unsigned list)
+static size_t size_in(unsigned list, size_t whole)
 {
-    return list < CI_WS_CLASSES  ? (size_t)SMALLEST << list
-           : list == CI_WS_SHORT ? (size_t)SHORT
-                                 : memory->whole;
+    return list < CI_WS_CLASSES ? (size_t)SMALLEST << list : list == CI_WS_SHORT ? SHORT : whole;
 }
 
-/* Frees every block that is kept. */
-static void free_kept(struct ci_ws_memory *memory)
+/* Frees every block that is kept. From now on the reserved ones for messages have `next_whole`
+ * bytes. */
+static void free_kept(struct ci_ws_memory *memory, size_t next_whole)
 {
     struct ci_ws_block *lists[CI_WS_LISTS];
     ci_lock_take(&memory->lock);
+    size_t whole = memory->whole;
+    memory->whole = next_whole;
     memcpy(lists, memory->free, sizeof lists);
     memset(memory->free, 0, sizeof memory->free);
     memory->kept = 0;
@@ -59,14 +60,14 @@ static void free_kept(struct ci_ws_memory *memory)
     for (unsigned list = 0; list < CI_WS_LISTS; list++)
         for (struct ci_ws_block *block = lists[list], *next; block; block = next) {
             next = block->next;
-            ci_pool_unpoison(block, size_in(memory, list));
-            ci_free(&memory->allocator, block, size_in(memory, list));
+            ci_pool_unpoison(block, size_in(list, whole));
+            ci_free(&memory->allocator, block, size_in(list, whole));
         }
 }
 
 void ci_ws_memory_done(struct ci_ws_memory *memory)
 {
-    free_kept(memory);
+    free_kept(memory, memory->whole);
 }
 
 enum ci_trim ci_ws_memory_trim(struct ci_ws_memory *memory)
@@ -76,7 +77,7 @@ enum ci_trim ci_ws_memory_trim(struct ci_ws_memory *memory)
         return CI_TRIM_DONE;
     memory->used = false;
     if (!used)
-        free_kept(memory);
+        free_kept(memory, memory->whole);
     ci_lock_take(&memory->lock);
     size_t live = memory->live; /* other threads drop messages */
     ci_lock_give(&memory->lock);
@@ -122,8 +123,8 @@ static void *take(struct ci_ws_memory *memory, unsigned list, size_t *size)
 /* Gives back a block of a real size. */
 static void give(struct ci_ws_memory *memory, void *given, size_t size)
 {
-    unsigned list = list_of(memory, size);
     ci_lock_take(&memory->lock);
+    unsigned list = list_of(memory, size); /* another server may begin */
     bool keep = list < CI_WS_LISTS && memory->kept + size <= memory->kept_max;
     memory->live--;
     if (keep) {
@@ -198,7 +199,7 @@ bool ci_ws_memory_reserve(struct ci_ws_memory *memory, const size_t sizes[], siz
         of_class[class_of(sizes[i], &real)]++;
     bool there = of_class[CI_WS_LISTS] == 0;
     for (unsigned class = 0; there && class < CI_WS_CLASSES; class ++)
-        there = reserve(memory, size_in(memory, class), of_class[class] * count);
+        there = reserve(memory, size_in(class, 0), of_class[class] * count);
     return there;
 }
 
@@ -213,10 +214,8 @@ static size_t whole_size(size_t room)
 /* Blocks of another size, of a server before, are freed as they come back. */
 static void set_whole(struct ci_ws_memory *memory, size_t size)
 {
-    if (memory->whole >= size)
-        return;
-    free_kept(memory);
-    memory->whole = size;
+    if (memory->whole < size)
+        free_kept(memory, size);
 }
 
 bool ci_ws_memory_reserve_messages(struct ci_ws_memory *memory, size_t room, size_t count)
