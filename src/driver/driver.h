@@ -77,6 +77,9 @@ struct ci_op {
      * that come with a datagram are closed by the system; a read: descriptors may come with the
      * bytes, and are closed */
     bool ancillary : 1;
+    /* a CI_OP_ACCEPT: other processes accept from the socket, too; that this driver is woken for a
+     * connection keeps no other one from being woken */
+    bool shared : 1;
     uint8_t events; /* enum coir_events */
     int32_t result;
     int32_t count;

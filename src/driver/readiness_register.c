@@ -72,7 +72,7 @@ static enum ci_trigger trigger_of(const struct ci_selector *selector, const stru
                                   const struct ci_op *op, unsigned events)
 {
     if (slot->use == CI_SLOT_LISTENER)
-        return CI_EXCLUSIVE;
+        return op->shared ? CI_EDGE : CI_EXCLUSIVE;
     return op->ancillary && events == COIR_READ && selector->kind->levels ? CI_LEVEL : CI_EDGE;
 }
 

@@ -112,7 +112,10 @@ static coir_future *accept_op(struct ci_accept_op *op)
     op->io.io.pending = false;
     if (ci_unlikely(is_closed(op->listener)))
         return ci_completed_op(&op->io, -ECANCELED);
-    struct ci_op io = {.fd = op->listener->fd, .kind = CI_OP_ACCEPT, .len = op->listener->serial};
+    struct ci_op io = {.fd = op->listener->fd,
+                       .kind = CI_OP_ACCEPT,
+                       .len = op->listener->serial,
+                       .shared = ci_load_relaxed(&op->listener->is_shared)};
     return ci_io_init(&op->io, NULL, &io);
 }
 
@@ -266,8 +269,11 @@ static bool is_waited_for(const coir_listener *listener)
 static coir_fd accept_now(struct ci_seat *seat)
 {
     const coir_listener *listener = seat->listener;
-    struct ci_op io = {
-        .fd = listener->fd, .kind = CI_OP_ACCEPT, .len = listener->serial, .no_wait = true};
+    struct ci_op io = {.fd = listener->fd,
+                       .kind = CI_OP_ACCEPT,
+                       .len = listener->serial,
+                       .no_wait = true,
+                       .shared = ci_load_relaxed(&listener->is_shared)};
     ci_driver_start(seat->worker->loop.driver, &io);
     return (coir_fd)io.result;
 }
@@ -286,8 +292,8 @@ static void give_up(struct ci_seat *seat)
         if (fd >= 0)
             pass_on(seat, fd);
     }
-    if (!seat->accepts && listener->seat_count > 1)
-        ci_listener_forget(listener); /* so that new clients wake the other workers */
+    if (!seat->accepts && (listener->seat_count > 1 || listener->was_passed))
+        ci_listener_forget(listener); /* so that new clients wake others */
 }
 
 /* The worker was woken for a connection, and none of its accepts waits. */

@@ -251,8 +251,10 @@ coir_fd coir_listener_share(coir_listener *listener)
     if (ci_worker_current->loop.driver->kind->simulated)
         return -EOPNOTSUPP;
     coir_fd fd = ci_passed_share(listener->fd);
-    if (fd >= 0)
+    if (fd >= 0) {
         ci_store_relaxed(&listener->is_shared, true);
+        ci_seat_tell_all(listener);
+    }
     return fd;
 }
 

@@ -26,6 +26,9 @@
  * again at once. If it does not, it may be woken, alone, for a connection that others wait for. The
  * driver tells (`unwanted`), the connection becomes a spare, and the worker is registered no more.
  *
+ * A shared listener is registered with epoll so that its workers are woken beside one of the other
+ * process, not in its place: a worker that is busy would keep the connection from that one.
+ *
  * A listener is shut while it is paused, or full: accepts wait for it to open (admission.c). A
  * pause withdraws the accepts that wait in the drivers. When it becomes full they stay: one that
  * gets a connection makes it a spare, which waits as those in the backlog do, and waits itself.
@@ -75,6 +78,7 @@ struct ci_seat {
     struct ci_opening *openings;  /* those that wait for the listener to open */
     struct ci_list link; /* in its worker's list `seats`: from the first accept to the close */
     bool listed;         /* it is */
+    bool shares;         /* its accepts know that the listener is shared */
     uint32_t waiting;    /* how many */
     uint32_t live;       /* connections that are open */
     uint32_t uses;   /* connections that are open, accepts in progress, and one while in the list */

@@ -340,6 +340,7 @@ static void on_told(struct ci_message *message)
     seat->ends = false;
     bool some = seat->reserved || listener->spare_count > listener->reserved;
     bool paused = listener->shut & CI_LISTENER_PAUSED;
+    bool begins_to_share = ci_load_relaxed(&listener->is_shared) && !seat->shares;
     unlock(listener);
     if (closed) {
         end_seat(seat, ends);
@@ -347,12 +348,13 @@ static void on_told(struct ci_message *message)
         return;
     }
     ci_opening_end_all(seat, 0);
-    if (paused && seat->accepts)
-        ci_seat_withdraw(seat); /* they look again, and wait for the listener to open */
-    else if (!seat->accepts)
+    seat->shares |= begins_to_share;
+    if (begins_to_share || (paused && seat->accepts))
+        ci_seat_withdraw(seat); /* they look again, and wait anew or for the listener to open */
+    if (!seat->accepts)
         unreserve(seat);
     else if (some)
-        look_again(seat);
+        look_again(seat); /* not one that was withdrawn */
     ci_debug_check(is_served(seat), "io/listener.h 3");
     ci_listener_unref(listener);
 }

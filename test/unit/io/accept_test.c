@@ -306,13 +306,12 @@ TEST(short_connections_spread)
 
 /* ---- workers that accept one connection, and serve it before the next ---- */
 
-static int serve_in_turn(void *arg)
+static int serve_in_turn(void *from)
 {
     coir_stream *stream;
     int rc;
-    while ((rc = coir_accept(listener, &stream)) == 0)
+    while ((rc = coir_accept(from, &stream)) == 0)
         run_stream(stream);
-    (void)arg;
     return rc;
 }
 
@@ -321,8 +320,34 @@ static int serve_one_each(void *arg)
     (void)arg;
     COIR_SCOPE(acceptors);
     for (int i = 0; i < workers; i++)
-        CHECK_EQ(coir_go_on(acceptors, i, serve_in_turn, NULL), 0);
+        CHECK_EQ(coir_go_on(acceptors, i, serve_in_turn, listener), 0);
     return coir_scope_wait(acceptors);
+}
+
+/* The other process of a hand-over is another listener here: every second worker accepts from
+ * it. */
+static int serve_one_each_and_share(void *arg)
+{
+    coir_listener *successor;
+    char text[32];
+    (void)arg;
+    COIR_SCOPE(acceptors);
+    for (int i = 0; i < workers; i += 2)
+        CHECK_EQ(coir_go_on(acceptors, i, serve_in_turn, listener), 0);
+    while (!ci_load_relaxed(&listener->seats[0].waiting))
+        coir_yield();
+    coir_fd fd = coir_listener_share(listener);
+    CHECK(fd >= 0);
+    for (int i = 0; i < 1000 && !listener->seats[0].shares; i++)
+        coir_yield();
+    CHECK(listener->seats[0].shares);
+    snprintf(text, sizeof text, "fd:%d", fd);
+    CHECK_EQ(coir_tcp_listen(text, &successor), 0);
+    for (int i = 1; i < workers; i += 2)
+        CHECK_EQ(coir_go_on(acceptors, i, serve_in_turn, successor), 0);
+    int rc = coir_scope_wait(acceptors);
+    coir_listener_close(successor);
+    return rc;
 }
 
 /* As many come as there are workers: none waits for another one to leave. */
@@ -343,6 +368,11 @@ static void come_one_for_each(void)
 TEST(a_worker_that_serves_keeps_no_connection_from_one_that_accepts)
 {
     on_every_driver(serve_one_each, come_one_for_each);
+}
+
+TEST(a_process_that_serves_keeps_no_connection_from_its_successor)
+{
+    on_every_driver(serve_one_each_and_share, come_one_for_each);
 }
 
 TEST(a_busy_worker_is_given_nothing)
