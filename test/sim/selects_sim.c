@@ -46,7 +46,8 @@ static struct {
     coir_semaphore units;
     coir_mutex mutex;
     coir_shared_mutex shared;
-    bool in_pairs;
+    bool in_pairs, alternating; /* alternating: one of a channel, the favourite, ... */
+    enum kind favourite;
     int made, units_out, inside, readers, writers;
     bool found[ITEMS_MOST];
     struct task tasks[TASKS_MOST];
@@ -58,7 +59,9 @@ static struct member choose(const struct task *task, uint64_t channel, bool of_c
 {
     static const enum kind others[] = {ACQUIRE, LOCK, LOCK_SHARED, SHARE};
     struct member member = {.channel = w.channels[channel % CHANNELS]};
-    if (of_channel || w.in_pairs || below(3)) {
+    if (w.alternating && channel % 2 && !of_channel) {
+        member.kind = w.favourite;
+    } else if (of_channel || w.in_pairs || w.alternating || below(3)) {
         member.kind = task->item == NONE ? RECV : SEND;
         member.item = task->item;
     } else {
@@ -172,7 +175,7 @@ static int wait_for_one(struct member *member)
 static void do_something(struct task *task)
 {
     struct member members[MEMBERS_MOST];
-    size_t count = 1 + below(MEMBERS_MOST), first = below(CHANNELS);
+    size_t count = 1 + below(MEMBERS_MOST), first = w.alternating ? 0 : below(CHANNELS);
     bool selects = below(4) == 0;
     if (task->item == NONE && (w.in_pairs ? task->sends : below(2)))
         task->item = w.made++;
@@ -252,6 +255,8 @@ int scenario(coir_sim *sim)
     static const coir_mutex plain = COIR_MUTEX_INIT, fair = COIR_FAIR_MUTEX_INIT;
     memset(&w, 0, sizeof w);
     w.in_pairs = below(2);
+    w.alternating = !w.in_pairs && below(2);
+    w.favourite = (enum kind)(ACQUIRE + below(4));
     w.mutex = below(2) ? plain : fair;
     w.units = (coir_semaphore)COIR_SEMAPHORE_INIT(UNITS);
     for (int i = 0; i < TASKS_MOST; i++)
