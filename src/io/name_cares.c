@@ -14,6 +14,7 @@
 struct ci_cares {
     coir_future future;
     ares_channel channel;
+    int family;
 
     /* the arguments of the callback */
     bool told;
@@ -77,7 +78,8 @@ static void read_answer(struct ci_cares *cares)
         limit_ttl(answer, cname->ttl);
     for (const struct ares_addrinfo_node *node = cares->found->nodes; node; node = node->ai_next) {
         union ci_ip *ip = &answer->ips.ip[answer->ips.count];
-        if (answer->ips.count == CI_IPS_MAX || node->ai_addrlen > sizeof *ip)
+        if (answer->ips.count == CI_IPS_MAX || node->ai_addrlen > sizeof *ip ||
+            node->ai_family != cares->family) /* a server may answer with addresses of the other */
             continue;
         memcpy(ip, node->ai_addr, node->ai_addrlen);
         answer->ips.count++;
@@ -119,6 +121,7 @@ static int start(const coir_allocator *allocator, const char *servers, const cha
     struct ci_cares *cares = ci_alloc_zero(allocator, sizeof *cares);
     if (!cares)
         return -ENOMEM;
+    cares->family = family;
     int status = ares_init(&cares->channel);
     if (status != ARES_SUCCESS) {
         ci_free(allocator, cares, sizeof *cares);

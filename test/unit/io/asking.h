@@ -41,6 +41,7 @@ static const struct row lies[] = {
     {"chain.test:80", 1, 1},
     {"loop.test:80", -COIR_ENAME, -COIR_ENAME},
     {"nx.test:80", -COIR_ENAME, -COIR_ENAME},
+    {"other.test:80", -COIR_ENAME, -COIR_ENAME},
     {"fail.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
     {"garbage.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},
     {"drop.test:80", -COIR_ENAMESERVER, -COIR_ENAMESERVER},

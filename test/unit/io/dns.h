@@ -14,6 +14,7 @@
  *   chain      answers with a chain of CNAMEs
  *   loop       answers with a loop of CNAMEs
  *   nx, fail   answers NXDOMAIN, SERVFAIL
+ *   other      answers with an address of the other family
  *   garbage    sends bytes that are no answer
  *   brief      answers with a TTL of 0
  *   drop       never answers
@@ -239,7 +240,8 @@ static void dns_answer(const struct dns_message *query, const struct sockaddr_in
     } else if (!IS("nx") && !IS("fail")) {
         int count = IS("large") ? 60 : IS("cut") ? 20 : 1;
         for (int i = 1; i <= count && m.len < sizeof m.bytes - 64; i++)
-            dns_add_address(&m, name, type, IS("brief") ? 0 : 60, (uint8_t)i);
+            dns_add_address(&m, name, IS("other") ? DNS_A + DNS_AAAA - type : type,
+                            IS("brief") ? 0 : 60, (uint8_t)i);
         if (IS("here"))
             dns_make_loopback(&m, type);
     }
