@@ -27,7 +27,16 @@
 #include "sim/scenario.h"
 
 enum { VISITORS = 3, VISITS_MOST = 4, PLACES = VISITORS * (VISITS_MOST + 1), PUSHES_MOST = 200 };
-enum { LATE = -2, GONE = -1, TEXT = 1, CLOSE = 8, PING = 9, PONG = 10 };
+enum {
+    LATE = -2,
+    GONE = -1,
+    CONTINUATION = 0,
+    TEXT = 1,
+    CLOSE = 8,
+    PING = 9,
+    PONG = 10,
+    FIN = 128
+};
 static const coir_time rest_delay = COIR_S; /* of connections */
 
 /* A WebSocket connection, at the server. */
@@ -434,14 +443,38 @@ static void visit_http(struct visitor *v, bool is_last)
 
 /* ---- WebSocket: frames with a key of zeros ---- */
 
-static void send_frame(struct visitor *v, int opcode, const char *data, size_t len)
+static size_t make_frame(char frame[40], int first, const char *data, size_t len)
 {
-    char frame[40] = {(char)(0x80 | opcode), (char)(0x80 | len)};
+    memset(frame, 0, 6);
+    frame[0] = (char)first;
+    frame[1] = (char)(0x80 | len);
     memcpy(frame + 6, data, len);
-    if (opcode == TEXT)
-        send_bytes(v, frame, 6 + len);
-    else /* whatever it returns */
-        coir_write_all(v->stream, frame, 6 + len);
+    return 6 + len;
+}
+
+/* In one frame; or in two, the second about when a connection would rest. */
+static void send_text(struct visitor *v, const char *text, size_t len)
+{
+    char frame[40];
+    size_t first = below(4) ? len : below(len);
+    if (first == len) {
+        send_bytes(v, frame, make_frame(frame, FIN | TEXT, text, len));
+        return;
+    }
+    int rc = coir_write_all(v->stream, frame, make_frame(frame, TEXT, text, first));
+    if (rc == 0) {
+        wait_for_rest(coir_now(), w.latency);
+        rc = coir_write_all(v->stream, frame,
+                            make_frame(frame, FIN | CONTINUATION, text + first, len - first));
+    }
+    MUST(rc == 0 || rest_is_cut(rc));
+}
+
+/* Of control: whatever the write returns. */
+static void send_control(struct visitor *v, int opcode, const char *data, size_t len)
+{
+    char frame[40];
+    coir_write_all(v->stream, frame, make_frame(frame, FIN | opcode, data, len));
 }
 
 /* Its opcode; GONE or LATE. */
@@ -486,10 +519,10 @@ static int listen_to(struct visitor *v, bool for_answer, coir_time until)
         }
         switch (opcode) {
         case TEXT: take_text(v, text); break;
-        case PING: send_frame(v, PONG, text, 0); break;
+        case PING: send_control(v, PONG, text, 0); break;
         case CLOSE:
             MUST(is_excused(v));
-            send_frame(v, CLOSE, text, 2);
+            send_control(v, CLOSE, text, 2);
             MUST_BE(gather(v, 1, coir_in(w.ws.close_timeout + w.soon)), GONE);
             return GONE;
         default: MUST(false);
@@ -531,7 +564,7 @@ static bool converse(struct visitor *v, char kind)
 {
     char text[20];
     int len = snprintf(text, sizeof text, "%c%d", kind, ++v->asked);
-    send_frame(v, TEXT, text, (size_t)len);
+    send_text(v, text, (size_t)len);
     int rc = listen_to(v, true, coir_in(w.soon));
     MUST(rc != LATE);
     return rc == 0;
@@ -552,7 +585,7 @@ static void close_it(struct visitor *v)
         return;
     MUST(w.harm || v->pushed == v->place->pushed);
     v->leaves = true;
-    send_frame(v, CLOSE, "\x03\xe8", 2);
+    send_control(v, CLOSE, "\x03\xe8", 2);
     listen_to(v, false, coir_in(w.ws.close_timeout + w.soon));
     find_told(v, w.soon);
     MUST(w.harm || v->drains != w.drains || v->place->result == 0);
