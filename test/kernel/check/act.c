@@ -551,8 +551,21 @@ void game_open(struct game *game, uint64_t seed, enum mode mode, char *arena)
         ci_ring_buffer_give(&game->buffers, i);
 }
 
+/* The kernel ends a ring that is closed later, and its requests hold their files until then: a
+ * listener would meet the next programs. */
+static void take_back_all(struct game *game)
+{
+    ci_ring_enter(&game->ring, 0, 0); /* which submits what is left */
+    for (int i = 0; i < REQUESTS_MAX; i++)
+        if (game->requests[i].name)
+            ci_ring_take_back(&game->ring, game->requests[i].name);
+    ci_ring_enter(&game->ring, 0, 0); /* which runs what the cancels have left to this thread */
+}
+
 void game_close(struct game *game)
 {
+    if (game->has_ring)
+        take_back_all(game);
     for (int i = 0; i < SLOTS; i++) {
         if (game->slots[i].kind == STREAM)
             ci_sys_reset_on_close(game->slots[i].fd);
