@@ -12,8 +12,8 @@ struct ci_deferred {
     void *arg;
 };
 
-/* Runs what the fiber has deferred, newest first; on the fiber, which has returned from its
- * call. */
+/* Runs what the fiber has deferred, newest first, and measures its stack; on the fiber, which has
+ * returned from its call. */
 void ci_run_deferred(struct ci_worker *worker, struct ci_fiber *fiber);
 
 #endif

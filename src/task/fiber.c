@@ -22,7 +22,6 @@
 #include "task/defer.h"
 #include "task/group.h"
 #include "task/park.h"
-#include "task/stack_use.h"
 #include "task/task.h"
 
 /* ---- begin ---- */
@@ -194,8 +193,6 @@ static CI_UNTRACED void fiber_main(void)
             ci_exit_child(rc);
         if (ci_unlikely(fiber->deferred != NULL))
             ci_run_deferred(worker, fiber);
-        if (ci_unlikely(worker->measures_stacks))
-            ci_stack_use_end(worker, fiber);
         call->future.result = rc;
         coir_future *caller = call->future.caller;
         if (ci_likely(caller == &worker->runnable->task->end))

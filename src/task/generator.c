@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "task/stack_use.h"
 #include "task/waiter.h"
 
 enum state { FRESH, RUNNING, SUSPENDED, ENDED };
@@ -148,5 +149,7 @@ void coir_generator_free(coir_generator *generator)
         resume(generator);
     struct ci_worker *worker = generator->worker;
     ci_fiber_init(generator);
+    if (worker->measures_stacks)
+        ci_stack_use_watch((struct ci_fiber *)(void *)generator);
     ci_stacks_give(&worker->stacks, generator);
 }

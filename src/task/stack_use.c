@@ -3,9 +3,12 @@
 #include <errno.h>
 
 #include "task/current.h"
+#include "task/defer.h"
 #include "task/runtime.h"
 #include "task/stats.h"
 #include "task/task.h"
+
+struct ci_deferred ci_deferred_of_measured;
 
 int ci_stack_use_init(struct ci_worker *worker)
 {
@@ -33,6 +36,7 @@ static void on_park(void *arg)
 void ci_stack_use_watch(struct ci_fiber *fiber)
 {
     fiber->before_park = on_park;
+    fiber->deferred = &ci_deferred_of_measured;
 }
 
 void ci_stack_use_end(struct ci_worker *worker, struct ci_fiber *fiber)

@@ -8,6 +8,10 @@
 
 struct ci_fiber;
 
+/* The oldest thing that is deferred by a fiber whose stack is measured, so that the end of a call
+ * has one thing to look at. It is not run, and is no object of the pool. */
+extern struct ci_deferred ci_deferred_of_measured;
+
 /* -ENOMEM */
 int ci_stack_use_init(struct ci_worker *worker);
 

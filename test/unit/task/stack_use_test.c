@@ -123,6 +123,60 @@ static int find_none(void *arg)
     return 0;
 }
 
+/* What a fiber has deferred lies before what has its stack measured. */
+static int deferred;
+
+static void count_deferred(void *arg)
+{
+    deferred += *(const int *)arg;
+}
+
+static int defer_and_use(void *size)
+{
+    static int one = 1, ten = 10, hundred = 100;
+    CHECK(!coir_defer_disarm(NULL, NULL));
+    CHECK_EQ(coir_defer(count_deferred, &one), 0);
+    CHECK_EQ(coir_defer(count_deferred, &ten), 0);
+    CHECK_EQ(coir_defer(count_deferred, &hundred), 0);
+    CHECK(coir_defer_disarm(count_deferred, &ten));
+    CHECK(!coir_defer_disarm(count_deferred, &ten));
+    return use(size);
+}
+
+static int end_at_once(coir_generator *generator, uint64_t value, void *arg)
+{
+    (void)generator, (void)value, (void)arg;
+    return 0;
+}
+
+static int defer(void *arg)
+{
+    static const size_t small = SMALL, large = LARGE;
+    coir_generator *generator;
+    uint64_t value;
+    (void)arg;
+    COIR_SCOPE(scope);
+    for (int i = 1; i <= 3; i++) {
+        CHECK_EQ(coir_generator_new(end_at_once, NULL, &generator), 0);
+        coir_generator_next(generator, 0, &value);
+        coir_generator_free(generator); /* its stack is the next task's */
+        go(scope, "defers", defer_and_use, (void *)(uintptr_t)(i == 3 ? &large : &small));
+        CHECK_EQ(coir_scope_wait(scope), 0);
+        CHECK_EQ(deferred, 101 * i);
+        CHECK(used("defers") >= (i == 3 ? LARGE : SMALL));
+    }
+    return 0;
+}
+
+TEST(stacks_of_fibers_that_defer_calls_are_measured)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.stack_use = true;
+    deferred = 0;
+    CHECK_EQ(test_run(&config, defer, NULL), 0);
+}
+
 TEST(nothing_is_measured_unless_asked_for)
 {
     coir_config config = COIR_CONFIG;
