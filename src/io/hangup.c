@@ -63,7 +63,7 @@ void ci_hangup_take_back(struct ci_hangup *hangup)
         return;
     struct ci_worker *worker = ci_worker_current;
     hangup->stopped = (coir_future){&stopped_kind, &worker->fiber->back, 0, 0};
-    worker->runnable->inner = &hangup->stopped;
+    ci_leaf_suspend(worker, &hangup->stopped);
     ci_park(worker);
     ci_check(!hangup->started, "hangup.h 1");
 }

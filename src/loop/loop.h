@@ -42,7 +42,6 @@ struct ci_resident {
 struct coir_loop {
     struct ci_driver *driver;
     coir_time now; /* when the turn began, read after each wait */
-    uint32_t coarse_now;
     /* runs ready work, and returns whether more is ready. NULL: there is never any */
     bool (*run_ready)(struct coir_loop *loop);
     /* whether it may sleep without a deadline. NULL: always */
@@ -115,19 +114,10 @@ void ci_loop_alert(struct coir_loop *loop);
 /* Delivers the messages in the inbox. */
 void ci_loop_receive(struct coir_loop *loop);
 
-/* For what is measured in passing: units of about 4 ms, which begin anew after 200 days. */
-enum { CI_COARSE_SHIFT = 22 };
-static inline uint32_t ci_coarse_time(coir_time time)
-{
-    return (uint32_t)((uint64_t)time >> CI_COARSE_SHIFT);
-}
-
 /* The time now: fresh, and the loop's from here on. */
 static inline coir_time ci_loop_update_now(struct coir_loop *loop)
 {
-    loop->now = ci_driver_now(loop->driver);
-    loop->coarse_now = ci_coarse_time(loop->now);
-    return loop->now;
+    return loop->now = ci_driver_now(loop->driver);
 }
 
 /* Starts a timer that is due a duration from now. The clock is read for all such timers of a turn

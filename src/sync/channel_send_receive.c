@@ -215,14 +215,14 @@ CI_INLINE int64_t queue_and_park(struct ci_worker *worker, struct ci_fiber *fibe
     return wait->future.result;
 }
 
-static CI_NOINLINE int queue_sender(struct ci_worker *worker, struct ci_fiber *fiber,
-                                    coir_channel *channel, const void *item)
+static CI_NOINLINE int queue_sender(struct ci_worker *worker, coir_channel *channel,
+                                    struct ci_fiber *fiber, const void *item)
 {
     return (int)queue_and_park(worker, fiber, &channel->senders, to_send(channel, item));
 }
 
-static CI_NOINLINE int queue_receiver(struct ci_worker *worker, struct ci_fiber *fiber,
-                                      coir_channel *channel, void *item)
+static CI_NOINLINE int queue_receiver(struct ci_worker *worker, coir_channel *channel,
+                                      struct ci_fiber *fiber, void *item)
 {
     return (int)queue_and_park(worker, fiber, &channel->receivers, to_receive(channel, item, 0));
 }
@@ -285,7 +285,7 @@ int coir_channel_send(coir_channel *channel, const void *item)
     } else if (ci_likely(!channel->closed)) {
         if (ring->count == ring->slots) {
             if (ring->capacity == 0)
-                return queue_sender(worker, fiber, channel, item);
+                return queue_sender(worker, channel, fiber, item);
         } else if (ci_item_copy_usual(ci_item_ring_slot(ring, ring->count), item,
                                       ring->item_size)) {
             ci_show(&ring->count, ring->count + 1);
@@ -331,7 +331,7 @@ int coir_channel_recv(coir_channel *channel, void *item)
             return grant_and_return(worker, channel, sender, 0);
     } else if (ci_likely(!channel->observer && !channel->closed)) {
         if (!ring->count)
-            return queue_receiver(worker, fiber, channel, item);
+            return queue_receiver(worker, channel, fiber, item);
         if (ci_item_copy_usual(item, ci_item_ring_slot(ring, 0), ring->item_size)) {
             ci_item_ring_drop(ring);
             ci_lock_give_tried(channel->lock);

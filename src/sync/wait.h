@@ -82,9 +82,9 @@ static inline void ci_wait_queue(const struct ci_worker *worker, struct ci_wait 
                                  struct ci_list *queue)
 {
     ci_check(wait->state == CI_WAIT_NEW || wait->state == CI_WAIT_RETRYING, "wait.h 1");
-    wait->runnable = ci_leaf_suspend(worker, &wait->future);
     wait->state = CI_WAIT_QUEUED;
     ci_list_push(queue, &wait->link);
+    wait->runnable = ci_leaf_suspend(worker, &wait->future);
 }
 
 static inline struct ci_wait *ci_wait_first(struct ci_list *queue)

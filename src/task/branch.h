@@ -29,8 +29,10 @@ _Static_assert(sizeof(struct ci_branch) == sizeof(coir_branch), "they lie in the
 static inline void ci_branch_begin(struct ci_branch *branch, void *owner,
                                    const struct ci_runnable *parent, const coir_future_kind *kind)
 {
-    branch->runnable = (struct ci_runnable){NULL, branch->future,    parent->task,
-                                            NULL, parent->interrupt, parent->interrupt};
+    branch->runnable = (struct ci_runnable){.inner = branch->future,
+                                            .task = parent->task,
+                                            .interrupt = parent->interrupt,
+                                            .cancelled = parent->interrupt};
     branch->end = (coir_future){kind, NULL, 0, CI_BRANCH_RUNNING};
     branch->owner = owner;
     branch->future->caller = &branch->end;

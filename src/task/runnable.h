@@ -6,13 +6,17 @@
 #include <stdbool.h>
 
 #include "base/compiler.h"
+#include "coir/base.h"
 #include "coir/future.h"
 
 struct ci_cancel_scope;
 struct ci_task;
 
 struct ci_runnable {
-    struct ci_runnable *next;
+    union {
+        struct ci_runnable *next; /* in a queue */
+        coir_time waits_since;    /* suspended: the loop's time then */
+    };
     coir_future *inner; /* the innermost future: what is polled when it runs next */
     struct ci_task *task;
     struct ci_cancel_scope *cancel_scopes; /* those it is inside of, innermost first */

@@ -290,7 +290,7 @@ static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const str
     if (to->state != CI_TASK_WAITS)
         return;
     to->waits_for = task->runnable.inner->kind->name;
-    to->waited = (coir_time)(ci_coarse_time(now) - task->waits_since) << CI_COARSE_SHIFT;
+    to->waited = ci_time_left(now, task->runnable.waits_since);
     ci_describe(task->runnable.inner, &to->note);
     /* the times of fresh timers are durations */
     to->has_time = to->note.until && ci_list_empty(&loop->fresh);

@@ -12,6 +12,7 @@
 #include "task/place.h"
 
 enum { SCHEMA = 1, FIRST_FRAMES = 8, FIRST_PARTIES = 20 };
+static const coir_time shown_wait = 5 * COIR_MS; /* less is 0.00 s */
 
 #define VERSION "%d.%d.%d"
 #define VERSION_NUMBERS COIR_VERSION_MAJOR, COIR_VERSION_MINOR, COIR_VERSION_PATCH
@@ -189,7 +190,7 @@ static void put_text_wait(struct ci_dump_out *out, const struct ci_snapshot_task
     if (task->has_time)
         ci_put(out, " for %.3f s", seconds(task->left));
     put_text_holder(out, task);
-    if (waited)
+    if (waited >= shown_wait)
         ci_put(out, ", for %.2f s so far", seconds(waited));
 }
 

@@ -48,17 +48,13 @@ struct ci_task {
             const void *end_kind;
             /* set at each spawn: the return address of the public call; NULL: in the library */
             const void *spawned_at;
-            int64_t end_result;
-            uint32_t waits_since; /* coarse time (loop.h) at which it suspended last */
         };
     };
     struct ci_worker *worker;
 };
 _Static_assert(offsetof(struct ci_task, spawned_at) ==
-                       offsetof(struct ci_task, end) + offsetof(coir_future, caller) &&
-                   offsetof(struct ci_task, waits_since) ==
-                       offsetof(struct ci_task, end) + offsetof(coir_future, state),
-               "they lie where a future that ends a task has words to spare");
+                   offsetof(struct ci_task, end) + offsetof(coir_future, caller),
+               "it lies where a future that ends a task has a word to spare");
 _Static_assert(offsetof(struct ci_task, runnable) == 0, "see ci_runnable_is_branch");
 
 /* state of root.future, for a stackless task: its outermost future stores its result in task->end,

@@ -96,7 +96,7 @@ static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker
 {
     struct ci_runnable *runnable = worker->runnable;
     runnable->inner = leaf;
-    runnable->task->waits_since = worker->loop.coarse_now;
+    runnable->waits_since = worker->loop.now;
     return runnable;
 }
 

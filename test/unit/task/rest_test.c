@@ -139,7 +139,7 @@ TEST_SIM(a_roused_task_is_not_taken_for_another_one)
     uint64_t started = ci_worker_current->tasks_started;
     CHECK((task = ci_task_rouse(scope, "sleeper", &sleeper.future, &sleeper.leaf)) == record);
     CHECK(task->number != other.number && !task->spawned_at);
-    CHECK_EQ(task->waits_since, ci_worker_current->loop.coarse_now);
+    CHECK_EQ(task->runnable.waits_since, ci_worker_current->loop.now);
     CHECK_EQ(ci_worker_current->tasks_started, started);
     uint32_t number = task->number;
     ci_task_rest(task);
