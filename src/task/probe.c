@@ -29,7 +29,7 @@ static const char *name_of_turn(const struct ci_trace_turn *turn)
 /* NULL: the task has no stack. */
 static const void *function_of_turn(const struct ci_trace_turn *turn)
 {
-    return turn->kind == CI_TRACE_RAN ? turn->root : NULL;
+    return turn->fn;
 }
 
 void ci_probe_turn_begin(const struct ci_trace_turn *turn)

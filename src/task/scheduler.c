@@ -61,7 +61,8 @@ static CI_NOINLINE void run_one_watched(struct ci_worker *worker)
         run_one(worker, runnable);
         return;
     }
-    struct ci_trace_turn turn = ci_trace_begin_turn(worker, runnable);
+    struct ci_trace_turn turn;
+    ci_trace_begin_turn(&turn, worker, runnable);
     run_one(worker, runnable);
     ci_trace_end_turn(&turn);
 }

@@ -19,22 +19,24 @@ static struct ci_stats_name *find(struct ci_stats *stats, const char *name)
     return &stats->names[CI_STATS_NAMES];
 }
 
-struct ci_stats_name *ci_stats_of(struct ci_stats *stats, const char *name)
+struct ci_stats_name *ci_stats_find(struct ci_stats *stats, const char *name)
 {
-    return name && *name ? find(stats, name) : NULL;
+    if (!*name)
+        return NULL;
+    struct ci_stats_known *known = ci_stats_known_at(stats, name);
+    *known = (struct ci_stats_known){name, find(stats, name)};
+    return known->name;
 }
 
-void ci_stats_ended(struct ci_stats *stats, struct ci_stats_name *name, uint64_t from, uint64_t to)
+void ci_stats_renamed(struct ci_stats *stats, const char *name)
 {
-    uint64_t ns = (uint64_t)((double)(to - from) * stats->ns_per_tick);
-    ci_histogram_add(&stats->turns, ns);
-    if (!name)
-        return;
-    ci_coarse_add(&name->lengths, ns);
-    if (ns > name->max)
-        ci_store_relaxed(&name->max, ns);
-    /* after the name: pairs with the acquire in metrics.c */
-    ci_store_release(&name->turns, name->turns + 1);
+    ci_stats_known_at(stats, name)->from = NULL;
+}
+
+void ci_stats_begin(struct ci_stats *stats)
+{
+    stats->first = stats->batch_count = 0;
+    memset(stats->known, 0, sizeof stats->known);
 }
 
 void ci_stats_stack(struct ci_stats *stats, const char *name, size_t used)

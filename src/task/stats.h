@@ -7,8 +7,9 @@
 #include "coir/base.h"
 #include "task/metrics_text.h"
 
-/* Bucket i counts what took less than 2^i ns, and not less than 2^(i-1). */
-enum { CI_STATS_BUCKETS = 40, CI_STATS_NAMES = 64, CI_STATS_NAME = 32, CI_STATS_BATCHES = 256 };
+/* Bucket i counts what took less than 2^i ns, and not less than 2^(i-1); bucket 0 is empty. */
+enum { CI_STATS_BUCKETS = 40, CI_STATS_NAME_BITS = 6, CI_STATS_NAMES = 1 << CI_STATS_NAME_BITS };
+enum { CI_STATS_NAME = 32, CI_STATS_BATCHES = 256 };
 
 struct ci_histogram {
     uint64_t buckets[CI_STATS_BUCKETS];
@@ -36,14 +37,23 @@ struct ci_stats {
         bool by_loop;
     } batches[CI_STATS_BATCHES];
     uint32_t first, batch_count;
-    double ns_per_tick;
+    uint64_t ns_per_tick; /* times 2^32 */
+
+    /* where the names of tasks lie that have had a turn, so that later turns compare no names: an
+     * address is another name's only after the task has ended, or set it anew */
+    struct ci_stats_known {
+        const char *from;
+        struct ci_stats_name *name;
+    } known[CI_STATS_NAMES];
 };
 
-/* Nothing is queued. */
-static inline void ci_stats_clear(struct ci_stats *stats)
+static inline uint64_t ci_stats_ns(const struct ci_stats *stats, uint64_t ticks)
 {
-    stats->first = stats->batch_count = 0;
+    return (uint64_t)(((unsigned __int128)ticks * stats->ns_per_tick) >> 32);
 }
+
+/* A trace begins: nothing is queued, and no name is known. */
+void ci_stats_begin(struct ci_stats *stats);
 
 /* So many were added to the run queue. */
 static inline void ci_stats_queued(struct ci_stats *stats, uint64_t at, uint32_t count,
@@ -62,15 +72,37 @@ static inline void ci_stats_queued(struct ci_stats *stats, uint64_t at, uint32_t
 
 static inline void ci_histogram_add(struct ci_histogram *histogram, uint64_t ns)
 {
-    unsigned bucket = ns ? 64 - (unsigned)__builtin_clzll(ns) : 0;
+    unsigned bucket = 64 - (unsigned)__builtin_clzll(ns | 1);
     if (bucket >= CI_STATS_BUCKETS)
         bucket = CI_STATS_BUCKETS - 1;
     ci_bump(&histogram->buckets[bucket]);
     ci_store_relaxed(&histogram->sum, histogram->sum + ns);
 }
 
-/* What is measured of tasks with this name; NULL: it is NULL or empty. */
-struct ci_stats_name *ci_stats_of(struct ci_stats *stats, const char *name);
+static inline struct ci_stats_known *ci_stats_known_at(struct ci_stats *stats, const char *name)
+{
+    return &stats->known[(uintptr_t)name * 0x9e3779b97f4a7c15u >> (64 - CI_STATS_NAME_BITS)];
+}
+
+/* What is measured of tasks with this name; NULL: it is NULL or empty. `anew`: it was not asked for
+ * since a task has got a name there. */
+CI_NOINLINE struct ci_stats_name *ci_stats_find(struct ci_stats *stats, const char *name);
+static inline struct ci_stats_name *ci_stats_of(struct ci_stats *stats, const char *name, bool anew)
+{
+    if (!name)
+        return NULL;
+    const struct ci_stats_known *known = ci_stats_known_at(stats, name);
+    return ci_likely(!anew && known->from == name) ? known->name : ci_stats_find(stats, name);
+}
+
+/* A task has set its name anew. */
+void ci_stats_renamed(struct ci_stats *stats, const char *name);
+
+/* Whether it is one, and not what stands for all that found no room. */
+static inline bool ci_stats_is_named(const struct ci_stats *stats, const struct ci_stats_name *name)
+{
+    return name != &stats->names[CI_STATS_NAMES];
+}
 
 /* The oldest of the run queue begins its turn. `name`: of its task, or NULL. */
 static inline void ci_stats_began(struct ci_stats *stats, struct ci_stats_name *name, uint64_t at)
@@ -78,7 +110,7 @@ static inline void ci_stats_began(struct ci_stats *stats, struct ci_stats_name *
     struct ci_stats_batch *batch = &stats->batches[stats->first];
     if (!stats->batch_count)
         return;
-    uint64_t ns = (uint64_t)((double)(at - batch->at) * stats->ns_per_tick);
+    uint64_t ns = ci_stats_ns(stats, at - batch->at);
     ci_histogram_add(batch->by_loop ? &stats->poll_delays : &stats->delays, ns);
     if (name)
         ci_coarse_add(&name->delays, ns);
@@ -92,6 +124,18 @@ static inline void ci_stats_began(struct ci_stats *stats, struct ci_stats_name *
 void ci_stats_stack(struct ci_stats *stats, const char *name, size_t used);
 
 /* A turn has ended; `name`: of its task, or NULL. Times in ticks. */
-void ci_stats_ended(struct ci_stats *stats, struct ci_stats_name *name, uint64_t from, uint64_t to);
+static inline void ci_stats_ended(struct ci_stats *stats, struct ci_stats_name *name, uint64_t from,
+                                  uint64_t to)
+{
+    uint64_t ns = ci_stats_ns(stats, to - from);
+    ci_histogram_add(&stats->turns, ns);
+    if (!name)
+        return;
+    ci_coarse_add(&name->lengths, ns);
+    if (ns > name->max)
+        ci_store_relaxed(&name->max, ns);
+    /* after the name: pairs with the acquire in metrics.c */
+    ci_store_release(&name->turns, name->turns + 1);
+}
 
 #endif

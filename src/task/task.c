@@ -74,8 +74,6 @@ CI_INLINE void end_task(struct ci_task *task)
     ci_debug_check(task->worker == ci_worker_current, "task.h 1");
     if (ci_unlikely(task->runnable.cancel_scopes != NULL))
         ci_task_left_open(task); /* task.h 3 */
-    if (ci_unlikely(task->worker->kept_trace))
-        task->worker->kept_trace->ended = task;
     if (ci_likely(task->root.fn != NULL))
         task->end.result = task->root.future.result;
     else if (task->root.arg) /* otherwise it stored its result before, and may be gone */
@@ -89,6 +87,8 @@ CI_INLINE void end_task(struct ci_task *task)
 void ci_task_end(struct ci_task *task)
 {
     end_task(task);
+    if (ci_unlikely(task->worker->kept_trace))
+        task->worker->kept_trace->ended = task;
 }
 
 /* ---- the end ---- */
@@ -137,5 +137,7 @@ int coir_task_set_name(const char *name)
     if (!task)
         return ci_no_fiber();
     task->name = name;
+    if (ci_unlikely(task->worker->stats) && name)
+        ci_stats_renamed(task->worker->stats, name);
     return 0;
 }

@@ -22,7 +22,8 @@ enum ci_trace_kind {
     CI_TRACE_RAN,        /* a task whose root is a function: to `at`, from the event before that has
                             a time */
     CI_TRACE_RAN_FUTURE, /* a task without a stack */
-    CI_TRACE_NAMED,      /* the task of the turn that follows */
+    CI_TRACE_RAN_NAMED,  /* a task of either kind that has a name */
+    CI_TRACE_NAMED,      /* the task of the turn that follows: one that has no entry in stats */
     CI_TRACE_WOKE,       /* in the turn before, or by the loop */
     CI_TRACE_SPAWNED,
     CI_TRACE_TAKEN, /* from the queue that the workers share */
@@ -45,12 +46,18 @@ union ci_trace_detail {
 };
 
 struct ci_trace_event {
-    uint64_t at : 60; /* ticks of the processor's clock; 0: not read yet; of NAMED nothing */
-    uint64_t kind : 4;
+    union {
+        struct {
+            uint64_t kind : 4;
+            uint64_t at : 60; /* ticks of the clock; 0: not read yet; of NAMED nothing */
+        };
+        uint64_t stamp; /* both, written in one go */
+    };
     const void *task; /* as long as it lives it is its identity */
     union {
         struct {                /* RAN */
-            const void *root;   /* its function, or the name of its outermost future's kind */
+            const void *root;   /* its function, or the name of its outermost future's kind, or its
+                                   own in the worker's stats, which stays */
             const char *awaits; /* what it waits for now; NULL: it has ended */
         };
         const void *by;     /* WOKE, SPAWNED: the task that did; NULL: the loop */
@@ -73,11 +80,12 @@ struct ci_trace {
     /* where the run queue ended when the loop went to wait: what comes after it was woken by the
      * loop */
     struct ci_runnable **tail;
-    const struct ci_task *ended;      /* the task that has ended in this turn */
+    const struct ci_task *ended;      /* the remote task that has ended in this turn */
     int32_t switches_max;             /* the worker's, when it is not traced */
     uint64_t slow_turn, slow_request; /* ticks after which `recorder` is told; 0: never */
     struct ci_stats *stats;           /* the worker's */
     bool counted;                     /* they know of everything that is queued */
+    bool probed;                      /* a probe was attached when the loop went on */
     bool by_probes;                   /* it lasts as long as a probe is attached */
     struct ci_trace *before;          /* replaced in this turn: freed after it */
     struct ci_recorder *recorder;     /* NULL: none */
@@ -88,16 +96,20 @@ struct ci_trace {
 struct ci_trace_turn {
     struct ci_trace *trace;
     struct ci_task *task;
+    const struct ci_worker *worker;
     struct ci_runnable **tail; /* of the run queue, when it began */
     const void *root;
-    enum ci_trace_kind kind;
+    const void *fn; /* the task's function, or NULL; for probes */
     uint64_t began; /* ticks */
     const char *name;
     struct ci_stats_name *stats; /* by that name, or NULL */
+    uint8_t kind;                /* enum ci_trace_kind */
+    bool remote;                 /* the task is (remote.c) */
 };
 
 /* Before a runnable has its turn, and after it. */
-struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_runnable *runnable);
+void ci_trace_begin_turn(struct ci_trace_turn *turn, struct ci_worker *worker,
+                         struct ci_runnable *runnable);
 void ci_trace_end_turn(const struct ci_trace_turn *turn);
 
 /* An operation: see trace_point.h. */

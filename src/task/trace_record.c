@@ -9,16 +9,16 @@
 #include "task/runtime.h"
 #include "task/waiter.h"
 
-enum { KIND_MASK = 15, EVENTS_FOR_PROBES = 1 << 12 };
+enum { KIND_BITS = 4, EVENTS_FOR_PROBES = 1 << 12 };
 
 CI_INLINE struct ci_trace_event *record(struct ci_trace *trace, enum ci_trace_kind kind,
                                         const struct ci_task *task)
 {
-    struct ci_trace_event *event = &trace->events[trace->count & (trace->size - 1)];
+    uint64_t count = trace->count;
+    struct ci_trace_event *event = &trace->events[count & (trace->size - 1)];
     /* after the whole of the event before: pairs with the acquires in ci_trace_peek */
-    ci_store_release(&trace->count, trace->count + 1);
-    event->at = trace->now & ((uint64_t)-1 >> 4);
-    event->kind = kind & KIND_MASK;
+    ci_store_release(&trace->count, count + 1);
+    event->stamp = trace->now << KIND_BITS | kind;
     event->task = task;
     return event;
 }
@@ -55,7 +55,7 @@ CI_INLINE void record_woken(struct ci_trace *trace, struct ci_runnable *const *t
         bool spawned = woken->inner == &woken->task->root.future;
         record(trace, spawned ? CI_TRACE_SPAWNED : CI_TRACE_WOKE, woken->task)->by =
             by ? by->task : NULL;
-        if (ci_probes_wanted())
+        if (ci_unlikely(trace->probed))
             ci_probe_woken(woken->task, spawned, by);
         count++;
     }
@@ -85,47 +85,74 @@ CI_INLINE void record_wait(struct ci_trace *trace, struct ci_trace_event *ran,
     struct ci_trace_event *waits = record(trace, CI_TRACE_WAITS, task);
     waits->op = object;
     waits->detail.what = inner->kind->name;
-    if (ci_probes_wanted())
+    if (ci_unlikely(trace->probed))
         ci_probe_noted(CI_TRACE_WAITS, task, object, waits->detail);
 }
 
-struct ci_trace_turn ci_trace_begin_turn(struct ci_worker *worker, struct ci_runnable *runnable)
+/* What the turn says of its task, which may be gone after it. */
+CI_INLINE void name_turn(struct ci_trace_turn *turn, const struct ci_task *task, bool begins)
 {
-    struct ci_task *task = runnable->task;
-    struct ci_trace_turn turn = {worker->trace,      task,
-                                 worker->ready_tail, (const void *)(uintptr_t)task->root.fn,
-                                 CI_TRACE_RAN,       worker->trace->now,
-                                 task->name,         ci_stats_of(worker->trace->stats, task->name)};
-    const coir_future *root = task->root.fn ? NULL : task->root.arg;
-    if (root) {
-        turn.root = root->kind->name;
-        turn.kind = CI_TRACE_RAN_FUTURE;
+    turn->name = task->name;
+    turn->stats = ci_stats_of(turn->trace->stats, task->name, begins);
+    if (turn->stats && ci_likely(ci_stats_is_named(turn->trace->stats, turn->stats))) {
+        turn->kind = CI_TRACE_RAN_NAMED;
+        turn->root = turn->stats->name;
+        return;
     }
+    const coir_future *root = task->root.fn ? NULL : task->root.arg;
+    turn->kind = root ? CI_TRACE_RAN_FUTURE : CI_TRACE_RAN;
+    turn->root = root ? root->kind->name : (const void *)(uintptr_t)task->root.fn;
     if (task->name)
-        record_name(turn.trace, task);
-    ci_stats_began(turn.trace->stats, turn.stats, turn.began);
-    if (turn.stats && runnable->inner == &task->root.future)
-        ci_bump(&turn.stats->begun);
-    turn.trace->ended = NULL;
-    if (ci_probes_wanted())
-        ci_probe_turn_begin(&turn);
-    return turn;
+        record_name(turn->trace, task);
+}
+
+void ci_trace_begin_turn(struct ci_trace_turn *turn, struct ci_worker *worker,
+                         struct ci_runnable *runnable)
+{
+    struct ci_trace *trace = worker->trace;
+    struct ci_task *task = runnable->task;
+    bool begins = runnable->inner == &task->root.future;
+    turn->trace = trace;
+    turn->task = task;
+    turn->worker = worker;
+    turn->tail = worker->ready_tail;
+    turn->began = trace->now;
+    if (ci_unlikely(turn->remote = task->cancel != NULL))
+        trace->ended = NULL;
+    name_turn(turn, task, begins);
+    ci_stats_began(trace->stats, turn->stats, turn->began);
+    if (begins && turn->stats)
+        ci_bump(&turn->stats->begun);
+    if (ci_unlikely(trace->probed)) {
+        turn->fn = (const void *)(uintptr_t)task->root.fn;
+        ci_probe_turn_begin(turn);
+    }
+}
+
+/* A record that was given back in the turn is the first of the free ones; one of a remote task may
+ * be on another worker. */
+CI_INLINE bool has_ended(const struct ci_trace_turn *turn)
+{
+    return ci_unlikely(turn->remote)
+               ? turn->trace->ended == turn->task
+               : (const void *)turn->worker->tasks.free == (const void *)turn->task;
 }
 
 void ci_trace_end_turn(const struct ci_trace_turn *turn)
 {
     struct ci_trace *trace = turn->trace;
     struct ci_task *task = turn->task;
+    bool ended = has_ended(turn);
     read_clock(trace);
-    struct ci_trace_event *ran = record(trace, turn->kind, task);
+    struct ci_trace_event *ran = record(trace, (enum ci_trace_kind)turn->kind, task);
     ran->root = turn->root;
     ran->awaits = NULL;
-    if (trace->ended != task)
+    if (!ended)
         record_wait(trace, ran, task);
-    if (ci_probes_wanted())
+    if (ci_unlikely(trace->probed))
         ci_probe_turn_end(turn, ran->awaits);
     record_woken(trace, turn->tail, turn);
-    if (turn->stats && trace->ended == task)
+    if (ended && turn->stats)
         ci_bump(&turn->stats->ended);
     ci_stats_ended(trace->stats, turn->stats, turn->began, trace->now);
     if (ci_unlikely(trace->slow_turn && turn->began + trace->slow_turn < trace->now))
@@ -139,7 +166,7 @@ static CI_COLD void count_queue(const struct ci_worker *worker)
     for (const struct ci_runnable *runnable = worker->ready; runnable; runnable = runnable->next)
         count++;
     worker->trace->counted = true;
-    ci_stats_clear(worker->trace->stats);
+    ci_stats_begin(worker->trace->stats);
     ci_stats_queued(worker->trace->stats, worker->trace->now, count, false);
 }
 
@@ -155,7 +182,8 @@ void ci_trace_goes_on(struct ci_worker *worker)
         count_queue(worker);
     trace->tail = NULL;
     trace->undated = trace->count;
-    if (ci_unlikely(trace->by_probes) && !ci_probes_wanted())
+    trace->probed = ci_probes_wanted();
+    if (ci_unlikely(trace->by_probes) && !trace->probed)
         ci_trace_end(worker);
 }
 
@@ -199,7 +227,7 @@ static int make_stats(struct ci_worker *worker)
     struct ci_stats *stats = worker->stats;
     if (!stats && !(stats = ci_alloc_zero(&worker->runtime->allocator, sizeof *stats)))
         return -ENOMEM;
-    stats->ns_per_tick = 1e9 / (double)ci_clock_ticks_in(COIR_S);
+    stats->ns_per_tick = (uint64_t)(1e9 / (double)ci_clock_ticks_in(COIR_S) * 0x1p32);
     ci_store_release(&worker->stats, stats); /* pairs with the acquire in metrics.c */
     return 0;
 }
@@ -240,7 +268,7 @@ int ci_trace_begin(struct ci_worker *worker, size_t size)
     kept->undated = kept->count;
     kept->slow_turn = kept->slow_request = 0;
     kept->recorder = NULL;
-    kept->by_probes = false;
+    kept->by_probes = kept->probed = false;
     kept->stats = worker->stats;
     kept->counted = false;
     kept->switches_max = worker->switches_max;

@@ -269,7 +269,9 @@ static void put_turn(struct text *text, int worker, uint64_t begin,
     int64_t at = time_of(text, begin);
     put_event(text, "X", worker, at);
     put(text, ",\"dur\":%t", time_in(text, ran->at - begin));
-    if (seen->name)
+    if (ran->kind == CI_TRACE_RAN_NAMED)
+        put(text, ",\"name\":\"%q\"", ran->root);
+    else if (seen->name)
         put(text, ",\"name\":\"%q\"", seen->name);
     else if (ran->kind == CI_TRACE_RAN_FUTURE)
         put(text, ",\"name\":\"%q\"", ran->root);
@@ -364,6 +366,7 @@ int ci_trace_text_worker(struct ci_trace_space *space, const struct ci_trace_cop
             break;
         case CI_TRACE_RAN:
         case CI_TRACE_RAN_FUTURE:
+        case CI_TRACE_RAN_NAMED:
             if (begin)
                 put_turn(text, copy->worker, begin, event, seen);
             began = begin;

@@ -139,6 +139,62 @@ TEST_REAL(every_turn_has_a_cause)
     coir_channel_free(channel);
 }
 
+/* In the same memory, which is short of the whole name in no event. */
+static char name_in_turn[100];
+
+static int changes_its_name(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    strcpy(name_in_turn, "the second of its names");
+    CHECK_EQ(coir_task_set_name(name_in_turn), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    return coir_sleep_for(COIR_MS);
+}
+
+static int ends_at_once(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+TEST_SIM(each_turn_has_the_name_that_its_task_had)
+{
+    CHECK_EQ(coir_trace_start(0), 0);
+    COIR_SCOPE(scope);
+    strcpy(name_in_turn, "the first of its names");
+    go(scope, name_in_turn, changes_its_name, NULL);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    strcpy(name_in_turn, "the third of its names");
+    go(scope, name_in_turn, ends_at_once, NULL);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    char *text = written();
+    CHECK(turn(text, "the first of its names", "\"cause\":\"spawned\""));
+    CHECK(turn(text, "the first of its names", "\"cause\":\"time\""));
+    CHECK(!turn(text, "the first of its names", "\"then\":\"ends\""));
+    CHECK(turn(text, "the second of its names", "\"then\":\"ends\",\"cause\":\"time\""));
+    CHECK(turn(text, "the third of its names", "\"then\":\"ends\",\"cause\":\"spawned\""));
+    CHECK_EQ(coir_trace_stop(), 0);
+}
+
+/* More names than are counted by name. */
+TEST_SIM(a_name_beyond_those_that_are_counted_is_in_the_trace)
+{
+    static char names[100][20];
+    CHECK_EQ(coir_trace_start(0), 0);
+    COIR_SCOPE(scope);
+    for (int i = 0; i < 100; i++) {
+        snprintf(names[i], sizeof names[i], "name %d", i);
+        go(scope, names[i], ends_at_once, NULL);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    char *text = written();
+    for (int i = 0; i < 100; i++)
+        CHECK(turn(text, names[i], "\"then\":\"ends\",\"cause\":\"spawned\""));
+    CHECK_EQ(coir_trace_stop(), 0);
+}
+
 /* ---- operations ---- */
 
 static coir_mutex mutex = COIR_MUTEX_INIT;
