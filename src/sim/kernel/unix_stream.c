@@ -71,7 +71,16 @@ static void take_into(struct ci_ksocket *socket, const struct iovec *iov, struct
     }
 }
 
-/* unix_stream_read_generic */
+static size_t room_of(const struct msghdr *message)
+{
+    size_t room = 0;
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        room += message->msg_iov[i].iov_len;
+    return room;
+}
+
+/* unix_stream_read_generic. With too little for MSG_WAITALL it looks for more, and takes an error
+ * that it finds then without a word. */
 static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
 {
     struct ci_ksocket *socket = ci_ksocket_of(file);
@@ -88,6 +97,8 @@ static ssize_t receive(struct ci_kfile *file, struct msghdr *message, int flags)
     message->msg_namelen = 0;
     for (size_t i = 0; i < message->msg_iovlen; i++)
         take_into(socket, &message->msg_iov[i], &taking);
+    if (flags & MSG_WAITALL && !taking.ends && taking.bytes < room_of(message))
+        ci_ksocket_take_error(socket);
     ci_krights_put(&taking.rights, message);
     ci_ktrace("recv", (int64_t)file->serial, (int64_t)taking.bytes);
     return (ssize_t)taking.bytes;
