@@ -90,3 +90,87 @@ TEST_SIM(a_full_channel_does_what_its_policy_says)
         CHECK_EQ(released, left[policy]);
     }
 }
+
+struct waiting {
+    coir_channel *channel;
+    int result;
+};
+
+static int receive_four(void *arg)
+{
+    struct waiting *waiting = arg;
+    int got[4];
+    waiting->result = (int)coir_channel_recv_many(waiting->channel, got, 4);
+    return 0;
+}
+
+static int await_four(void *arg)
+{
+    struct waiting *waiting = arg;
+    int got[4];
+    coir_wait_op op;
+    waiting->result = (int)coir_await(coir_channel_recv_many_op(&op, waiting->channel, got, 4));
+    return 0;
+}
+
+static int receive_one(void *arg)
+{
+    struct waiting *waiting = arg;
+    int got;
+    waiting->result = coir_channel_recv(waiting->channel, &got);
+    return 0;
+}
+
+static int send_one(void *arg)
+{
+    struct waiting *waiting = arg;
+    int item = 1;
+    waiting->result = coir_channel_send(waiting->channel, &item);
+    return 0;
+}
+
+static int await_send(void *arg)
+{
+    struct waiting *waiting = arg;
+    int item = 1;
+    coir_wait_op op;
+    waiting->result = (int)coir_await(coir_channel_send_op(&op, waiting->channel, &item));
+    return 0;
+}
+
+/* What a call returns that waits until another one transfers its item, by a call or a try. */
+static int result_of(coir_task_fn *call, bool sends, size_t capacity, bool by_try)
+{
+    struct waiting waiting = {.result = 99};
+    int item = 2;
+    CHECK_EQ(coir_channel_new(sizeof item, capacity, &waiting.channel), 0);
+    for (size_t i = 0; sends && i < capacity; i++)
+        CHECK_EQ(coir_channel_try_send(waiting.channel, &item), 0);
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, call, &waiting), 0);
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+        CHECK_EQ(waiting.result, 99);
+        if (sends)
+            CHECK_EQ((by_try ? coir_channel_try_recv : coir_channel_recv)(waiting.channel, &item),
+                     0);
+        else
+            CHECK_EQ((by_try ? coir_channel_try_send : coir_channel_send)(waiting.channel, &item),
+                     0);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    coir_channel_free(waiting.channel);
+    return waiting.result;
+}
+
+TEST_SIM(a_call_that_waited_returns_what_it_says)
+{
+    for (int how = 0; how < 4; how++) {
+        size_t capacity = how & 1;
+        CHECK_EQ(result_of(receive_four, false, capacity, how & 2), 1);
+        CHECK_EQ(result_of(await_four, false, capacity, how & 2), 1);
+        CHECK_EQ(result_of(receive_one, false, capacity, how & 2), 0);
+        CHECK_EQ(result_of(send_one, true, capacity, how & 2), 0);
+        CHECK_EQ(result_of(await_send, true, capacity, how & 2), 0);
+    }
+}

@@ -72,3 +72,35 @@ TEST_REAL(those_that_yield_take_turns)
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK(strcmp(order, "ababab") == 0);
 }
+
+/* Takes a mutex until another task has run. */
+static int count_operations(void *arg)
+{
+    size_t *count = arg;
+    coir_mutex mutex = COIR_MUTEX_INIT;
+    bool flag = false;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, set_flag, &flag), 0);
+    while (!flag) {
+        CHECK_EQ(coir_mutex_lock(&mutex), 0);
+        coir_mutex_unlock(&mutex);
+        ++*count;
+    }
+    return coir_scope_wait(scope);
+}
+
+TEST(a_budget_is_as_many_operations)
+{
+    static const size_t budgets[] = {1, 2, 7, 128};
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+        coir_config config = COIR_CONFIG;
+        config.workers = 1;
+        config.budget = budgets[i];
+        coir_runtime *runtime;
+        size_t count = 0;
+        CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+        CHECK_EQ(coir_runtime_run(runtime, count_operations, &count), 0);
+        coir_runtime_free(runtime);
+        CHECK_EQ(count, budgets[i]);
+    }
+}
