@@ -69,6 +69,8 @@ ssize_t posix_send(int fd, const void *data, size_t len, int flags)
 {
     size_t done = 0;
     ssize_t rc;
+    if (flags & MSG_OOB) /* it has no urgent data */
+        return answer(-EOPNOTSUPP);
     do {
         rc = ci_sys_send(fd, (const char *)data + done, len - done);
         done += rc > 0 ? (size_t)rc : 0;
