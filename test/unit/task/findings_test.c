@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/sanitizer.h"
 #include "harness.h"
 #include "sys/symbol.h"
 
@@ -256,7 +257,10 @@ static int compute(void *arg)
     while (!ci_load(&locked))
         CHECK_EQ(coir_sleep_for(COIR_MS), 0);
     go(scope, "waiter", COIR_HERE, wait_for_the_lock, NULL);
-    dump_until("; it holds a lock that others wait for (1):\n");
+    do /* TSan may let the signal in where a function of its own runs */
+        dump_until("; it holds a lock that others wait for (1):\n");
+    while (ci_sanitizer == CI_THREAD_SANITIZER && ci_has_symbols &&
+           !strstr(text, "computes without a wait, in compute_until_it_is_seen at "));
     CHECK_EQ(findings(), 1);
     expect("\nfinding: busy 0x");
     expect("\n    busy 0x");
