@@ -341,7 +341,8 @@ static void keep_place(struct ci_dump_out *out, const char *line, int len, void 
     ci_place_consider(place, line, len);
 }
 
-/* Where a task is: the function of the program that waits. */
+/* Where a task is: the function of the program that waits. None is on the stack where the wait is
+ * the last that the task does, as the compiler leaves its frame for it. */
 static struct ci_place place_of_task(struct ci_dump_out *out, const struct ci_snapshot_task *task)
 {
     const struct ci_snapshot_line *line = ci_snapshot_line(out->snapshot, task->first_line);
@@ -352,7 +353,9 @@ static struct ci_place place_of_task(struct ci_dump_out *out, const struct ci_sn
             line = each_frame(out, line, end, keep_place, &place);
         else
             line++;
-    place.len = place.len ? place.len : 1;
+    if (!place.len && task->fn && !task->root)
+        place.line = ci_symbol_of(out, task->fn, true);
+    place.len = place.len ? place.len : (int)strcspn(place.line, "\n");
     return place;
 }
 

@@ -187,6 +187,12 @@ static int wait_for_the_first(void *arg)
     return arg ? 1 : rc;
 }
 
+/* Optimized, its frame is gone when it waits. */
+static int end_with_a_wait(void *mutex)
+{
+    return coir_mutex_lock(mutex);
+}
+
 static int make_a_chain(void *arg)
 {
     static int numbers[] = {3, 2, 1};
@@ -201,13 +207,15 @@ static int make_a_chain(void *arg)
     /* its record is that of the one that has ended */
     go(scope, "waiter", COIR_HERE, wait_for_the_first, NULL);
     go(scope, "other waiter", COIR_HERE, wait_for_the_first, NULL);
+    go(scope, "last waiter", COIR_HERE, end_with_a_wait, &mutexes[0]);
     CHECK_EQ(coir_yield(), 0);
-    dump_until("finding: a lock was not given back by a task that has ended; 2 wait for it:\n");
+    dump_until("finding: a lock was not given back by a task that has ended; 3 wait for it:\n");
     CHECK_EQ(findings(), 1);
     const char *found = strstr(text, "\nfinding: ");
     CHECK(strstr(found, "\n    waiter 0x") && strstr(found, "\n    other waiter 0x"));
     CHECK(strstr(found, ", held by a task that has ended") && !strstr(found, "link"));
     expect_place(", in ", "lock_and_wait");
+    expect_place(", in ", "end_with_a_wait");
     expect(", held by last 0x");
     CHECK(!strstr(text, "held by waiter"));
     coir_scope_cancel(scope);
