@@ -196,19 +196,28 @@ void ci_trace_waits(struct ci_worker *worker)
  * are seen. */
 enum { BEING_WRITTEN = 16 };
 
-CI_UNINSTRUMENTED size_t ci_trace_peek(const struct ci_trace *trace, struct ci_trace_event *events)
+/* The worker may be writing to some of them: TSan is not to see this. */
+static CI_NOINLINE CI_UNINSTRUMENTED void copy_events(const struct ci_trace *trace,
+                                                      struct ci_trace_event *events, uint64_t begin,
+                                                      uint64_t end)
 {
-    uint64_t mask = trace->size - 1, end = ci_load_acquire(&trace->count), begin = 0;
-    if (end < 2)
-        return 0;
-    if (end > trace->size)
-        begin = end - trace->size;
-    for (uint64_t i = begin; i < end - 1; i++) {
-        const uint64_t *from = (const uint64_t *)(const void *)&trace->events[i & mask];
+    for (uint64_t i = begin; i < end; i++) {
+        const struct ci_trace_event *event = &trace->events[i & (trace->size - 1)];
+        const uint64_t *from = (const uint64_t *)(const void *)event;
         uint64_t *to = (uint64_t *)(void *)&events[i - begin];
         for (int word = 0; word < 4; word++)
             to[word] = ci_load_relaxed(&from[word]);
     }
+}
+
+size_t ci_trace_peek(const struct ci_trace *trace, struct ci_trace_event *events)
+{
+    uint64_t end = ci_load_acquire(&trace->count), begin = 0;
+    if (end < 2)
+        return 0;
+    if (end > trace->size)
+        begin = end - trace->size;
+    copy_events(trace, events, begin, end - 1);
     uint64_t writing = ci_load_acquire(&trace->count) + BEING_WRITTEN;
     uint64_t first = writing > trace->size ? writing - trace->size : 0;
     if (first <= begin)
