@@ -49,8 +49,8 @@ struct job {
     int error; /* returned by the scenario */
     coir_sim_result result;
     struct earlier earlier;
-    bool again; /* a new process runs the seed: with this hash, unless it has 0 steps */
-    uint64_t trace_hash, steps;
+    bool again;                 /* a new process first runs the seed again, */
+    uint64_t trace_hash, steps; /* and is to find these */
 };
 
 struct shared {
@@ -156,9 +156,21 @@ static struct job *scratch_of(const struct campaign *campaign)
     return &campaign->shared->jobs[JOBS_MOST - 1];
 }
 
-static bool fall_silent(void)
+/* As fork(2). The child is silent; one that cannot be ends, with nothing to say. */
+static pid_t fork_silent(void)
 {
-    return freopen("/dev/null", "w", stderr) && freopen("/dev/null", "w", stdout);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0 && (!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "w", stdout)))
+        _exit(0);
+    return pid;
+}
+
+/* The wait status of a child; -1: there is none. */
+static int status_of(pid_t pid)
+{
+    int status;
+    return pid > 0 && waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
 /* Whether the seed fails with these faults alone: in a process of its own, silently. */
@@ -166,16 +178,12 @@ static bool fails_with(const struct campaign *campaign, uint64_t seed, const uin
                        size_t count)
 {
     struct job *scratch = scratch_of(campaign);
-    fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = fork_silent();
     if (pid == 0) {
-        if (!fall_silent())
-            _exit(0);
         scratch->seed = seed;
         _exit(run(campaign, scratch, faults, count, true, false));
     }
-    int status = 0;
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status != 0;
+    return status_of(pid) > 0;
 }
 
 /* Runs the seed silently in a new process, after others. Whether it fails, or differs from one with
@@ -184,17 +192,14 @@ static bool differs_after(const struct campaign *campaign, uint64_t seed, const 
                           size_t count, uint64_t hash)
 {
     struct job *scratch = scratch_of(campaign);
-    fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = fork_silent();
     if (pid == 0) {
-        if (!fall_silent())
-            _exit(0);
         run_earlier(campaign, scratch, earlier, count);
         scratch->seed = seed;
         _exit(run_once(campaign, scratch, NULL, 0, false, false));
     }
-    int status = 0;
-    if (pid < 0 || waitpid(pid, &status, 0) != pid || scratch->seed != seed)
+    int status = status_of(pid);
+    if (status < 0 || scratch->seed != seed)
         return false; /* it did not come so far */
     return status != 0 || (hash && scratch->result.trace_hash != hash);
 }
@@ -314,8 +319,7 @@ static int run_again(const struct campaign *campaign, struct job *job)
     return rc;
 }
 
-/* Of a seed that was run twice; the other process does not run it alone if this one has not run
- * others. */
+/* Leaves the seed, which was run twice, to a new process, which has run no others before it. */
 static int hand_on(struct job *job)
 {
     job->again = true;
