@@ -139,9 +139,15 @@ static void put_text_stack(struct ci_dump_out *out, const struct ci_snapshot_tas
     }
 }
 
+/* A task's own function, and what follows in its line; or "?". */
+static const char *function_of(struct ci_dump_out *out, const struct ci_snapshot_task *task)
+{
+    return task->fn && !task->root ? ci_symbol_of(out, task->fn, true) : "?";
+}
+
 static void put_text_name(struct ci_dump_out *out, const struct ci_snapshot_task *task)
 {
-    const char *symbol = task->fn && !task->root ? ci_symbol_of(out, task->fn, true) : "?";
+    const char *symbol = function_of(out, task);
     if (*task->name)
         ci_put_plain(out, task->name);
     else if (task->root)
@@ -347,15 +353,16 @@ static struct ci_place place_of_task(struct ci_dump_out *out, const struct ci_sn
 {
     const struct ci_snapshot_line *line = ci_snapshot_line(out->snapshot, task->first_line);
     const struct ci_snapshot_line *end = line + task->line_count;
-    struct ci_place place = {"?", 0, 0};
+    struct ci_place place = {NULL, 0, 0};
     while (line < end)
         if (line->kind == CI_LINE_FRAME)
             line = each_frame(out, line, end, keep_place, &place);
         else
             line++;
-    if (!place.len && task->fn && !task->root)
-        place.line = ci_symbol_of(out, task->fn, true);
-    place.len = place.len ? place.len : (int)strcspn(place.line, "\n");
+    if (!place.len) {
+        place.line = function_of(out, task);
+        place.len = (int)strcspn(place.line, "\n");
+    }
     return place;
 }
 
