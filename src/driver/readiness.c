@@ -192,27 +192,23 @@ CI_INLINE unsigned wanted_by_transfer(const struct ci_op *op)
     return op->kind == CI_OP_WRITE ? COIR_WRITE | CI_SLOT_GONE : COIR_READ | CI_SLOT_ENDS;
 }
 
-/* A read or write of a descriptor of coir's that was ready at the last look. False: it was not
- * attempted, or would have blocked. */
-CI_INLINE bool start_at_once(struct readiness *readiness, struct ci_op *op)
+/* The slot of a read or write of a descriptor of coir's; NULL: it is something else. */
+CI_INLINE struct ci_slot *slot_of_transfer(const struct readiness *readiness,
+                                           const struct ci_op *op)
 {
     if (op->kind > CI_OP_WRITE || (size_t)op->fd >= readiness->slot_count || op->len == 0)
-        return false;
+        return NULL;
     struct ci_slot *slot = &readiness->slots[op->fd];
-    return slot->use == CI_SLOT_OURS && slot->ready & wanted_by_transfer(op) &&
-           ci_slot_call(slot, op);
+    return slot->use == CI_SLOT_OURS ? slot : NULL;
 }
 
 /* Whether a read or write that was not completed at once has nothing to do but wait. */
-CI_INLINE bool can_wait(const struct readiness *readiness, const struct ci_op *op)
+CI_INLINE bool can_wait(const struct readiness *readiness, const struct ci_slot *slot,
+                        const struct ci_op *op)
 {
-    if (op->kind > CI_OP_WRITE || (size_t)op->fd >= readiness->slot_count || op->len == 0)
-        return false;
-    const struct ci_slot *slot = &readiness->slots[op->fd];
     unsigned bit = op->kind == CI_OP_WRITE ? COIR_WRITE : COIR_READ;
-    return slot->use == CI_SLOT_OURS && !(slot->ready & wanted_by_transfer(op)) &&
-           slot->registered && !slot->once && slot->events & bit &&
-           !readiness->selector->kind->rearm && !op->no_wait;
+    return !(slot->ready & wanted_by_transfer(op)) && slot->registered && !slot->once &&
+           slot->events & bit && !readiness->selector->kind->rearm && !op->no_wait;
 }
 
 static CI_NOINLINE bool start_any(struct readiness *readiness, struct ci_op *op)
@@ -235,11 +231,12 @@ static CI_NOINLINE bool start_any(struct readiness *readiness, struct ci_op *op)
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct readiness *readiness = self(driver);
-    if (start_at_once(readiness, op))
-        return true;
-    if (!can_wait(readiness, op))
+    struct ci_slot *slot = slot_of_transfer(readiness, op);
+    if (slot && slot->ready & wanted_by_transfer(op) && ci_slot_call(slot, op))
+        return true; /* it was ready at the last look */
+    if (!slot || !can_wait(readiness, slot, op))
         return start_any(readiness, op);
-    park(readiness, &readiness->slots[op->fd], op);
+    park(readiness, slot, op);
     return false;
 }
 
