@@ -111,12 +111,14 @@ static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
 void ci_frame_tables_list(struct ci_frame_tables *tables)
 {
     tables->count = 0;
+    tables->rows = NULL;
     dl_iterate_phdr(list_module, tables);
 }
 #else
 void ci_frame_tables_list(struct ci_frame_tables *tables)
 {
     tables->count = 0;
+    tables->rows = NULL;
 }
 #endif
 
@@ -416,7 +418,7 @@ static bool run_program(struct run *run, const uint8_t *at, const uint8_t *end)
     return true;
 }
 
-bool ci_frame_row_at(const struct ci_frame_tables *tables, uintptr_t pc,
+static bool read_row(const struct ci_frame_tables *tables, uintptr_t pc,
                      struct ci_frame_row *ret_row)
 {
     struct entry entry;
@@ -431,4 +433,26 @@ bool ci_frame_row_at(const struct ci_frame_tables *tables, uintptr_t pc,
     run.initial = *ret_row;
     run.at = entry.begin;
     return run_program(&run, entry.program, entry.end);
+}
+
+static struct ci_frame_row_known *known_at(const struct ci_frame_tables *tables, uintptr_t pc)
+{
+    return tables->rows
+               ? &tables->rows->known[pc * 0x9e3779b97f4a7c15u >> (64 - CI_FRAME_ROWS_BITS)]
+               : NULL;
+}
+
+bool ci_frame_row_at(const struct ci_frame_tables *tables, uintptr_t pc,
+                     struct ci_frame_row *ret_row)
+{
+    struct ci_frame_row_known *known = known_at(tables, pc);
+    if (known && pc && known->pc == pc) {
+        *ret_row = known->row;
+        return true;
+    }
+    if (!read_row(tables, pc, ret_row))
+        return false;
+    if (known)
+        *known = (struct ci_frame_row_known){pc, *ret_row};
+    return true;
 }

@@ -25,10 +25,11 @@ struct ci_frame_module {
 struct ci_frame_tables {
     int count;
     struct ci_frame_module modules[CI_FRAME_MODULES];
+    struct ci_frame_rows *rows; /* those that were read; NULL: none is kept */
 };
 
 /* Lists the program and its libraries. A library that is unloaded later must not have functions on
- * the stacks that are walked. */
+ * the stacks that are walked. `rows` is NULL then. */
 void ci_frame_tables_list(struct ci_frame_tables *tables);
 
 /* How a register of the caller is found. CFA: the stack pointer before the call. */
@@ -56,6 +57,15 @@ struct ci_frame_row {
     uint64_t return_register;
     bool is_signal; /* the caller was interrupted there: its address is no return address */
     bool is_signed; /* the return address is (aarch64) */
+};
+
+/* Rows by their instructions, for stacks of which many are alike. Zero at first. */
+enum { CI_FRAME_ROWS_BITS = 6 };
+struct ci_frame_rows {
+    struct ci_frame_row_known {
+        uintptr_t pc; /* 0: none */
+        struct ci_frame_row row;
+    } known[1 << CI_FRAME_ROWS_BITS];
 };
 
 /* False: there is no table for the instruction, or one that is not understood. */

@@ -56,6 +56,25 @@ TEST(what_is_no_code_has_no_row)
     CHECK(!ci_frame_row_at(&tables, UINTPTR_MAX, &row));
 }
 
+TEST(rows_that_are_kept_are_those_that_were_read)
+{
+    static struct ci_frame_rows rows;
+    struct ci_frame_row read, kept;
+    uintptr_t begin = (uintptr_t)strcmp; /* more instructions than there is room for */
+    ci_frame_tables_list(&tables);
+    for (int round = 0; round < 3; round++)
+        for (uintptr_t pc = begin; pc < begin + 4096; pc++) {
+            tables.rows = NULL;
+            bool found = ci_frame_row_at(&tables, pc, &read);
+            tables.rows = &rows;
+            CHECK(ci_frame_row_at(&tables, pc, &kept) == found);
+            CHECK(ci_frame_row_at(&tables, pc, &kept) == found);
+            CHECK(!found || (kept.cfa.rule == read.cfa.rule && kept.cfa.offset == read.cfa.offset &&
+                             kept.cfa_register == read.cfa_register));
+        }
+    CHECK(!ci_frame_row_at(&tables, 0, &kept));
+}
+
 TEST(numbers_are_read_as_they_are_written)
 {
     static const uint8_t bytes[] = {0x02, 0xe5, 0x8e, 0x26, 0x7f, 0x80, 0x7f, 0x3f, 0x40};
