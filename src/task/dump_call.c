@@ -26,6 +26,7 @@ struct job {
 static void *make(void *arg)
 {
     struct job *job = arg;
+    ci_snapshot_init(&job->snapshot);
     ci_halt_all(&job->halted, halt_time);
     job->rc = ci_snapshot_take(&job->snapshot, &job->halted);
     ci_halt_release(&job->halted);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "sys/clock.h"
+#include "sys/futex.h"
 #include "sys/lock.h"
 #include "sys/thread.h"
 #include "task/current.h"
@@ -10,16 +11,25 @@
 #include "task/worker.h"
 
 static const coir_time look_min = 20 * COIR_US;
-static const coir_time look_max = 1 * COIR_MS;
 
 enum { ABSENT, PRESENT, IN_USE }; /* ci_halt.native */
 
-static void wait_while(const int32_t *state, int32_t value)
+uint32_t ci_halt_answers, ci_halt_releases;
+
+void ci_halt_tell(uint32_t *word)
 {
-    coir_time pause = look_min;
-    while (ci_load(state) == value) {
-        ci_clock_sleep(pause);
-        pause = pause < look_max ? 2 * pause : look_max;
+    ci_fetch_add(word, 1);
+    ci_futex_wake(word);
+}
+
+static void stand_still(const struct ci_halt *halt)
+{
+    ci_halt_tell(&ci_halt_answers);
+    for (;;) {
+        uint32_t releases = ci_load(&ci_halt_releases);
+        if (ci_load(&halt->state) != CI_HALT_HALTED)
+            return;
+        ci_futex_wait(&ci_halt_releases, releases, COIR_NEVER);
     }
 }
 
@@ -30,7 +40,7 @@ static void halt_came(struct ci_message *message)
     ci_store(&halt->sent, false); /* before the look at the state, which was set before a send */
     /* without a current worker the run has ended */
     if (ci_worker_current && ci_compare_exchange(&halt->state, &state, CI_HALT_HALTED))
-        wait_while(&halt->state, CI_HALT_HALTED);
+        stand_still(halt);
 }
 
 void ci_halt_init(struct ci_worker *worker)
@@ -76,6 +86,7 @@ void ci_halt_leave_thread(struct ci_worker *worker)
 void ci_halt_call(struct ci_worker *worker)
 {
     ci_store(&worker->halt.state, CI_HALT_CALLS);
+    ci_halt_tell(&ci_halt_answers);
 }
 
 int ci_halt_take_stack(struct ci_worker *worker, coir_time timeout)

@@ -11,6 +11,9 @@
  * 1. One thread at a time halts workers.
  * 2. The runtimes whose workers are asked are not freed before the release: it counts itself among
  *    their visitors. It ceases to do so before the workers go on, which look for deadlocks then.
+ *
+ * Who waits sleeps at ci_halt_answers or ci_halt_releases, which change after the state that is
+ * waited for has.
  */
 #ifndef CI_TASK_HALT_H
 #define CI_TASK_HALT_H
@@ -50,6 +53,10 @@ struct ci_halted {
     int count;
     coir_runtime *runtimes[CI_HALTED_RUNTIMES];
 };
+
+/* How often a worker has halted, and how often workers were released. */
+extern uint32_t ci_halt_answers, ci_halt_releases;
+void ci_halt_tell(uint32_t *word);
 
 void ci_halt_init(struct ci_worker *worker);
 

@@ -1,25 +1,36 @@
 /* Asking the workers to halt: on the thread that reads them. */
 #include "base/check.h"
+#include "base/time.h"
 #include "sys/clock.h"
+#include "sys/futex.h"
 #include "task/halt.h"
 #include "task/run_state.h"
 
-static const coir_time look_min = 20 * COIR_US;
-static const coir_time look_max = 1 * COIR_MS;
+static const coir_time look = 1 * COIR_MS; /* for what nobody tells: a run that ends */
 
 static int32_t busy; /* a thread halts workers (1) */
 
 static void begin(void)
 {
-    for (coir_time pause = look_min; ci_exchange(&busy, true); pause = look_max)
-        ci_clock_sleep(pause);
+    for (;;) {
+        uint32_t releases = ci_load(&ci_halt_releases);
+        if (!ci_exchange(&busy, true))
+            return;
+        ci_futex_wait(&ci_halt_releases, releases, COIR_NEVER);
+    }
+}
+
+static void end(void)
+{
+    ci_store(&busy, false);
+    ci_halt_tell(&ci_halt_releases);
 }
 
 void ci_halt_call_failed(struct ci_worker *worker)
 {
     begin(); /* another thread may be reading it */
     ci_store(&worker->halt.state, CI_HALT_RUNS);
-    ci_store(&busy, false);
+    end();
 }
 
 bool ci_is_halted(const struct ci_halted *halted, const struct ci_worker *worker)
@@ -75,6 +86,17 @@ static bool is_awaited(const struct ci_halted *halted)
     return false;
 }
 
+static void wait_for_answers(const struct ci_halted *halted, coir_time timeout)
+{
+    coir_time end = ci_time_after(ci_clock_now(), timeout), left;
+    for (;;) {
+        uint32_t answers = ci_load(&ci_halt_answers);
+        if (!is_awaited(halted) || !(left = ci_time_left(end, ci_clock_now())))
+            return;
+        ci_futex_wait(&ci_halt_answers, answers, left < look ? left : look);
+    }
+}
+
 /* Those that have not answered go on. The others are listed: once one of them goes on, its runtime
  * may be freed. */
 static void settle(struct ci_halted *halted)
@@ -99,11 +121,7 @@ void ci_halt_all(struct ci_halted *halted, coir_time timeout)
     for (int i = 0; i < halted->count; i++)
         for (int j = 0; j < halted->runtimes[i]->worker_count; j++)
             ask(halted, &halted->runtimes[i]->workers[j]);
-    coir_time end = ci_clock_now() + timeout, pause = look_min;
-    while (is_awaited(halted) && ci_clock_now() < end) {
-        ci_clock_sleep(pause);
-        pause = pause < look_max ? 2 * pause : look_max;
-    }
+    wait_for_answers(halted, timeout);
     settle(halted);
 }
 
@@ -118,5 +136,5 @@ void ci_halt_release(struct ci_halted *halted)
     }
     if (halted->self)
         ci_store(&halted->self->halt.state, CI_HALT_RUNS);
-    ci_store(&busy, false);
+    end();
 }

@@ -437,12 +437,17 @@ static void copy_worker(struct copy *copy, struct ci_worker *worker, int runtime
     memcpy(to->running_name, worker->halt.running_name, sizeof to->running_name);
 }
 
-int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted)
+void ci_snapshot_init(struct ci_snapshot *snapshot)
 {
-    struct copy copy = {.snapshot = snapshot, .halted = halted};
     memset(snapshot, 0, sizeof *snapshot);
     snapshot->whole = true;
     ci_frame_tables_list(&snapshot->tables);
+    snapshot->tables.rows = &snapshot->rows;
+}
+
+int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted)
+{
+    struct copy copy = {.snapshot = snapshot, .halted = halted};
     for (int i = 0; i < halted->count; i++)
         for (int j = 0; j < halted->runtimes[i]->worker_count; j++)
             copy_worker(&copy, &halted->runtimes[i]->workers[j], i);

@@ -80,6 +80,7 @@ struct ci_snapshot {
     bool whole; /* every task is in it: every worker has answered, and no task is on its way */
     int error;  /* -ENOMEM */
     struct ci_frame_tables tables;
+    struct ci_frame_rows rows;
 };
 
 static inline struct ci_snapshot_task *ci_snapshot_task(const struct ci_snapshot *snapshot,
@@ -103,6 +104,10 @@ static inline struct ci_snapshot_worker *ci_snapshot_worker(const struct ci_snap
 /* An item at the end of the array, set to zero; NULL: out of memory, which becomes its error. */
 void *ci_snapshot_add(struct ci_snapshot *snapshot, struct ci_snapshot_array *array,
                       size_t item_size);
+
+/* Before the halt: what need not be done in it. Of a library that is loaded after this, frames are
+ * found by frame pointers. */
+void ci_snapshot_init(struct ci_snapshot *snapshot);
 
 /* Copies everything; of workers that did not answer, the stack of the thread. 0 or -ENOMEM. */
 int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted);

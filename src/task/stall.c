@@ -136,6 +136,7 @@ static void take_finding(struct ci_stalls *stalls, size_t index)
 static void look(struct ci_stalls *stalls)
 {
     stalls->halted = (struct ci_halted){.thread = ci_thread_mark()};
+    ci_snapshot_init(&stalls->snapshot);
     ci_halt_all(&stalls->halted, halt_time);
     int rc = ci_snapshot_take(&stalls->snapshot, &stalls->halted);
     ci_halt_release(&stalls->halted);

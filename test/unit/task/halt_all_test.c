@@ -4,6 +4,7 @@
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include "base/atomic.h"
 #include "harness.h"
@@ -89,6 +90,50 @@ TEST(halted_workers_stand_still_and_go_on)
     }
     ci_store(&stop, 1);
     CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+/* How often its thread has slept: while it is halted, once. */
+static int64_t sleeps[WORKERS];
+
+static int count_sleeps(void *arg)
+{
+    int64_t *count = arg;
+    struct rusage usage;
+    while (!ci_load(&stop) && coir_yield() == 0)
+        if (getrusage(RUSAGE_THREAD, &usage) == 0)
+            ci_store(count, 1 + usage.ru_nvcsw);
+    return 0;
+}
+
+static int count_on_every_worker(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(scope);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK_EQ(coir_go_on(scope, i, count_sleeps, &sleeps[i]), 0);
+    return coir_scope_wait(scope);
+}
+
+TEST(a_halted_worker_sleeps_until_its_release)
+{
+    enum { HALTS = 10 };
+    static coir_task_fn *fn = count_on_every_worker;
+    pthread_t thread = start(&fn);
+    int64_t before[WORKERS];
+    for (int i = 0; i < WORKERS; i++)
+        while (!(before[i] = ci_load(&sleeps[i])))
+            ci_clock_sleep(COIR_MS / 10);
+    for (int found = 0; found < HALTS;) {
+        struct ci_halted halted;
+        halt(&halted, COIR_S);
+        found += all_halted(&halted);
+        ci_clock_sleep(5 * COIR_MS); /* enough for many looks */
+        ci_halt_release(&halted);
+    }
+    ci_store(&stop, 1);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK(sleeps[i] - before[i] <= 3 * HALTS);
 }
 
 static int block(void *arg)

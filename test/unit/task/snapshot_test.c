@@ -17,6 +17,7 @@ static void take(void)
 {
     struct ci_worker *worker = ci_worker_current;
     struct ci_halted halted = {.thread = ci_thread_mark(), .self = worker};
+    ci_snapshot_init(&snapshot);
     ci_unwind_here(&worker->halt.here);
     ci_halt_call(worker);
     ci_halt_all(&halted, COIR_S);
