@@ -1,6 +1,7 @@
 /* Clients that ask for names and connect to them, while the name servers answer late, fail, and
  * change their mind. Some addresses of a name answer, some never do, some have no route. Servers
- * listen for IPv4 alone, or for both families.
+ * listen for IPv4 alone, or for both families. One may be so far away that its answer comes just
+ * when that of the next attempt does.
  *
  * What must hold:
  * 1. Once an answer has been the same for longer than one is kept, that is what a question gets:
@@ -27,7 +28,7 @@ static const coir_time patience = 600 * COIR_S, keep_time = COIR_S;
 static const coir_time attempt_delay = 250 * COIR_MS, slack = 15 * COIR_MS;
 
 static coir_sim *sim;
-static coir_time way; /* from host to host */
+static coir_time way, far; /* from host to host, and to server1 */
 static bool both_families;
 
 static coir_time some_time(void)
@@ -52,8 +53,9 @@ static struct name {
 
 static void say(struct name *name)
 {
-    static const char *const parts[] = {"192.0.2.1 ", "2001:db8::1 ", "",
-                                        "2a00::1 ",   "server0 ",     "server1 "};
+    /* the last one is server1, then server0: two attempts, of which the first takes longer */
+    static const char *const parts[] = {
+        "192.0.2.1 ", "2001:db8::1 ", "", "2a00::1 ", "server0 ", "server1 ", "10.0.0.2 10.0.0.1 "};
     coir_name_answer answer = {.latency = some_time(), .latency_ipv6 = some_time()};
     bool ipv4_first = answer.latency < answer.latency_ipv6;
     name->changed = coir_now();
@@ -62,7 +64,7 @@ static void say(struct name *name)
         .latency = ipv4_first ? answer.latency_ipv6 : answer.latency,
     };
     for (uint64_t count = 1 + below(3); count; count--) {
-        uint64_t part = below(6);
+        uint64_t part = below(sizeof parts / sizeof *parts);
         name->now.silent += part < 2;
         name->now.living += part >= 4;
         strcat(name->now.addresses, parts[part]);
@@ -152,7 +154,7 @@ static void connect_to(const struct name *name)
     bool steady = name->changed + 2 * keep_time < begin, sure = steady && limit == COIR_NEVER;
     if (sure && name->now.living && !name->now.fails) {
         int refusing = both_families ? 0 : name->now.living;
-        coir_time answers = name->now.latency + 2 * way * (1 + refusing);
+        coir_time answers = name->now.latency + 2 * far * (1 + refusing);
         MUST_BE(rc, 0);
         MUST(took <= answers + name->now.silent * attempt_delay + slack);
     }
@@ -219,10 +221,15 @@ int scenario(coir_sim *of)
     config.name_cache_time = keep_time;
     config.name_cache_max = 1 + below(4);
     MUST_BE(coir_sim_configure(sim, &config), 0);
+    coir_host *servers[SERVERS];
     for (int i = 0; i < SERVERS; i++)
-        if (!coir_sim_host(sim, hosts[i], serve, NULL))
+        if (!(servers[i] = coir_sim_host(sim, hosts[i], serve, NULL)))
             return -ENOMEM;
-    way = some_time() / 8;
+    way = far = some_time() / 8;
+    if (below(2))
+        far += attempt_delay / 2 + (coir_time)below(COIR_MS);
     coir_sim_link(sim, NULL, NULL, (coir_link){.latency = way});
+    coir_sim_link(sim, NULL, servers[1], (coir_link){.latency = far});
+    coir_sim_faults(sim, NULL, (coir_faults){.late = some(1)});
     return coir_sim_host_main(sim, "clients", be_clients, NULL);
 }
