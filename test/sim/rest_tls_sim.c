@@ -3,6 +3,7 @@
 #include <coir/tls.h>
 #include <errno.h>
 
+#include "openssl_errors.h"
 #include "openssl_random.h"
 #include "sim/chance.h"
 #include "sim/chaos.h"
@@ -63,6 +64,7 @@ static int run(coir_sim *sim, void *arg)
 int main(int argc, char **argv)
 {
     RAND_set_rand_method(&openssl_seeded);
+    ci_kthread_exchange = openssl_errors_exchange;
     if (coir_tls_make_certificate("server", &certificate, &key) < 0)
         return 2;
     return coir_sim_main(argc, argv, run, NULL);

@@ -1,6 +1,7 @@
 /* An echo server over TLS under every fault: handshakes, records and ends over a network that
- * delays, cuts and resets. What comes back is what was sent, a connection that is cut is never
- * taken for one that has ended, and when the faults are over everybody is served. */
+ * delays, cuts and resets, beside clients that speak no TLS. What comes back is what was sent, a
+ * connection that is cut is never taken for one that has ended, what fails one connection fails no
+ * other, and when the faults are over everybody is served. */
 #define OPENSSL_SUPPRESS_DEPRECATED /* the seed's randomness has no other way in */
 #include <coir/tls.h>
 #include <errno.h>
@@ -9,6 +10,7 @@
 
 #include "bytes.h"
 #include "chaos.h"
+#include "openssl_errors.h"
 #include "openssl_memory.h"
 #include "openssl_random.h" /* the lengths of signatures depend on it */
 
@@ -158,6 +160,22 @@ static int upload(coir_stream *stream, int client)
     return rc;
 }
 
+/* HTTP to a port of TLS, or a handshake that begins with a certificate: the server refuses it, the
+ * second with an alert, so that OpenSSL writes while its queue of errors is not empty. */
+static int speak_no_tls(coir_stream *transport)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: server\r\n\r\n",
+                      handshake[] = {0x16, 3, 1, 0, 4, 11, 0, 0, 0};
+    char buf[100];
+    bool is_http = chaos_below(&chaos, 2);
+    ssize_t n = coir_write_all(transport, is_http ? request : handshake,
+                               is_http ? sizeof request - 1 : sizeof handshake);
+    while (n == 0 && (n = coir_read(transport, buf, sizeof buf)) > 0)
+        n = 0; /* the alert */
+    coir_close(transport);
+    return n == -ECONNRESET ? 0 : (int)n;
+}
+
 static int visit(int client)
 {
     struct conversation talk = {.client = client};
@@ -166,6 +184,8 @@ static int visit(int client)
     int rc = coir_tcp_connect("server:7443", &transport);
     if (rc < 0)
         return rc;
+    if (chaos_below(&chaos, 4) == 0)
+        return explains(speak_no_tls(transport));
     if ((rc = coir_tls_connect(client_tls, "server", transport, &talk.stream)) < 0) {
         coir_close(transport);
         return explains(rc);
@@ -216,6 +236,7 @@ static int audit(coir_sim *sim)
     coir_sim_stop(sim, chaos.server);
     int rc = coir_sim_host_main(sim, "audit", see_the_server_end, chaos.server);
     drop_sides();
+    OPENSSL_thread_stop(); /* errors keep where they were raised after they were read */
     if (allocated >= 0 && openssl_live != allocated) {
         fprintf(stderr, "%ld allocations of OpenSSL are left\n", openssl_live - allocated);
         __builtin_trap();
@@ -247,6 +268,7 @@ static int warm_up(void)
 int main(int argc, char **argv)
 {
     RAND_set_rand_method(&openssl_seeded);
+    ci_kthread_exchange = openssl_errors_exchange;
     if (coir_tls_make_certificate("server", &certificate, &key) < 0 || warm_up() < 0)
         return 2;
     return coir_sim_main(argc, argv, scenario, NULL);

@@ -46,6 +46,7 @@ struct ci_kthread {
     void *(*fn)(void *arg);
     void *arg;
     void *locals[CI_KTHREAD_LOCALS]; /* thread-locals, while it does not run */
+    void *kept;                      /* ci_kthread_exchange's, while it does not run */
     struct ci_context context;
     /* of its own stack; of the stack that it was on at its last switch */
     struct ci_stack_view own, left;
@@ -62,6 +63,11 @@ struct ci_kthread {
     coir_time spins_until; /* looks again then, or when no other thread can run */
     bool ended;
 };
+
+/* Set by tests of a library that keeps something for each real thread, as OpenSSL its errors: at
+ * each switch it puts back what it has kept of the thread that comes (NULL: nothing), and returns
+ * what it keeps of the one that leaves. */
+extern void *(*ci_kthread_exchange)(void *kept);
 
 /* Sleeps until ready(arg) holds (true) or `deadline` has passed (false). `what` and `fd` are for
  * dumps. */

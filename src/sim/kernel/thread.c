@@ -17,6 +17,8 @@ uint32_t ci_kpoints_left = UINT32_MAX;
 
 static void **locals[CI_KTHREAD_LOCALS], *outside_locals[CI_KTHREAD_LOCALS];
 static int local_count;
+void *(*ci_kthread_exchange)(void *kept);
+static void *outside_kept;
 
 /* ---- stacks, kept from run to run ---- */
 
@@ -72,6 +74,15 @@ static void exchange_locals(void **save, void *const *load)
     }
 }
 
+static void exchange_kept(void **save, void **load)
+{
+    if (!ci_kthread_exchange)
+        return;
+    void *kept = *load;
+    *load = NULL;
+    *save = ci_kthread_exchange(kept);
+}
+
 /* NULL: to the scenario. Returns when another thread switches back to the caller. */
 static void switch_to(struct ci_kthread *to)
 {
@@ -81,6 +92,7 @@ static void switch_to(struct ci_kthread *to)
     ci_check(!to || !to->ended, "kernel/kernel.h 1");
     ci_check(!ci_k.runs_events, "kernel/kernel.h 2");
     exchange_locals(from ? from->locals : outside_locals, to ? to->locals : outside_locals);
+    exchange_kept(from ? &from->kept : &outside_kept, to ? &to->kept : &outside_kept);
     ci_k.thread = to;
     ci_k.process = to ? to->process : NULL;
     jump(from ? &from->context : &ci_k.outside, from ? &from->left : &ci_k.outside_left,
