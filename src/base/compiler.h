@@ -18,6 +18,8 @@
 #define CI_INLINE static inline __attribute__((always_inline))
 #define CI_COLD __attribute__((cold, noinline))
 #define CI_NORETURN __attribute__((noreturn))
+/* Of a variable of the library's own: read without the table of addresses. */
+#define CI_HIDDEN __attribute__((visibility("hidden")))
 #define CI_UNUSED __attribute__((unused))
 #define CI_CACHE_ALIGNED __attribute__((aligned(64)))
 #define CI_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))

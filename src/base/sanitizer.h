@@ -4,12 +4,14 @@
 #ifndef CI_BASE_SANITIZER_H
 #define CI_BASE_SANITIZER_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
 
 enum { CI_NO_SANITIZER, CI_ADDRESS_SANITIZER, CI_THREAD_SANITIZER };
 
 /* The one that the program was built with; set before main. */
-extern uint8_t ci_sanitizer;
+extern CI_HIDDEN uint8_t ci_sanitizer;
 
 CI_COLD void ci_sanitizer_release(const void *address);
 CI_COLD void ci_sanitizer_acquire(const void *address);
@@ -17,15 +19,20 @@ CI_COLD void ci_sanitizer_acquire(const void *address);
 /* What this thread did before the release happens before what a thread does after its acquire of
  * the same address. For atomics that order what users see; where the library is itself built with
  * TSan, TSan sees them. */
+static inline bool ci_notes_order(void)
+{
+    return !CI_TSAN && ci_unlikely(ci_sanitizer == CI_THREAD_SANITIZER);
+}
+
 static inline void ci_note_release(const void *address)
 {
-    if (!CI_TSAN && ci_unlikely(ci_sanitizer == CI_THREAD_SANITIZER))
+    if (ci_notes_order())
         ci_sanitizer_release(address);
 }
 
 static inline void ci_note_acquire(const void *address)
 {
-    if (!CI_TSAN && ci_unlikely(ci_sanitizer == CI_THREAD_SANITIZER))
+    if (ci_notes_order())
         ci_sanitizer_acquire(address);
 }
 

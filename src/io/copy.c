@@ -170,7 +170,7 @@ static coir_future *copy_poll(coir_future *future)
         if (n == -EAGAIN) {
             COIR_AWAIT(future, poll_for_next(self));
             n = self->io.future.result;
-        } else if (n > 0 && --worker->budget <= 0) {
+        } else if (n > 0 && !ci_budget_spend(worker)) {
             COIR_AWAIT(future, coir_yield_op(&self->io.future));
             n = self->io.future.result;
         }

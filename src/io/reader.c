@@ -241,7 +241,9 @@ static coir_future *refuse(coir_future *future, int64_t error)
 static bool must_let_others_run(struct reader_op *op)
 {
     struct ci_worker *worker = ci_worker_current;
-    if (ci_likely(worker->budget-- > 0) || hold(op) < 0)
+    bool spent = ci_budget_is_spent(worker);
+    ci_budget_spend(worker);
+    if (ci_likely(!spent) || hold(op) < 0)
         return false;
     return op->reader->busy = true;
 }
@@ -263,7 +265,7 @@ static coir_future *piece_poll(coir_future *future)
         COIR_AWAIT(future, coir_yield_op(&self->turn));
         reader->busy = false;
         closed = !release(reader);
-        ci_worker_current->budget--;
+        ci_budget_spend(ci_worker_current);
     }
     if ((rc = ci_worker_current->runnable->interrupt) < 0)
         COIR_RETURN(future, rc);

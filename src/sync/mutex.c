@@ -103,6 +103,16 @@ static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, 
         wake(number, next);
 }
 
+/* In a program with TSan. */
+static CI_COLD void unlock_noted(struct mutex *mutex, const char *call, const void *place)
+{
+    uint32_t state = HELD;
+    ci_note_release(&mutex->state);
+    if (!ci_compare_exchange(&mutex->state, &state, FREE))
+        unlock_contended(mutex, call, place);
+}
+
+/* This and coir_mutex_lock make no call but as their last step, so that they save no registers. */
 void coir_mutex_unlock(coir_mutex *opaque)
 {
     if (CI_DEBUG && CI_REFUSED(!opaque, "mutex is NULL"))
@@ -110,8 +120,9 @@ void coir_mutex_unlock(coir_mutex *opaque)
     struct mutex *mutex = mutex_of(opaque);
     uint32_t state = HELD;
     ci_holder_clear(&mutex->holder);
-    ci_note_release(&mutex->state);
-    if (ci_unlikely(!ci_compare_exchange(&mutex->state, &state, FREE)))
+    if (ci_notes_order())
+        unlock_noted(mutex, CI_CALL, CI_PLACE);
+    else if (ci_unlikely(!ci_compare_exchange(&mutex->state, &state, FREE)))
         unlock_contended(mutex, CI_CALL, CI_PLACE);
 }
 
@@ -224,20 +235,26 @@ int coir_mutex_set_name(coir_mutex *mutex, const char *name)
                  : CI_MISUSE(-EINVAL, "mutex is NULL");
 }
 
+/* When it is not free; in a program with TSan always. */
+static CI_NOINLINE int lock_otherwise(struct ci_worker *worker, struct ci_fiber *fiber,
+                                      struct mutex *mutex)
+{
+    return (int)ci_wait_here(worker, fiber, to_lock(mutex));
+}
+
 int coir_mutex_lock(coir_mutex *opaque)
 {
     if (CI_DEBUG && !opaque)
         return CI_MISUSE(-EINVAL, "mutex is NULL");
-    int rc = 0;
-    struct mutex *mutex = mutex_of(opaque);
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (ci_unlikely(!fiber))
-        return rc;
     struct ci_worker *worker = ci_worker_current;
-    if (ci_likely(take_if_free(mutex, HELD))) {
-        ci_holder_set(&mutex->holder, worker->runnable->task);
-        ci_spend(worker);
-        return 0;
-    }
-    return (int)ci_wait_here(worker, fiber, to_lock(mutex));
+    struct ci_fiber *fiber = ci_fiber_of_call(worker);
+    if (ci_unlikely(!fiber))
+        return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
+    struct mutex *mutex = mutex_of(opaque);
+    const struct ci_task *task = worker->runnable->task;
+    uint32_t state = FREE;
+    if (ci_notes_order() || ci_unlikely(!ci_compare_exchange(&mutex->state, &state, HELD)))
+        return lock_otherwise(worker, fiber, mutex);
+    ci_holder_set(&mutex->holder, task);
+    return ci_spend_and_return(worker);
 }

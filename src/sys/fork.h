@@ -15,7 +15,7 @@
 
 #include "base/compiler.h"
 
-extern bool ci_forked_child;
+extern CI_HIDDEN bool ci_forked_child;
 
 static inline bool ci_forked(void)
 {

@@ -38,10 +38,8 @@ static inline void ci_lock_give(struct ci_lock *lock)
  * above. Fails in a program with TSan, to which nothing would be noted here. */
 static inline bool ci_lock_try(struct ci_lock *lock)
 {
-    if (!CI_TSAN && ci_unlikely(ci_sanitizer == CI_THREAD_SANITIZER))
-        return false;
-    return ci_likely(
-        !ci_exchange_acquire(&lock->held, 1)); /* pairs with the release in ci_lock_give_tried */
+    /* pairs with the release in ci_lock_give_tried */
+    return !ci_notes_order() && ci_likely(!ci_exchange_acquire(&lock->held, 1));
 }
 
 /* Gives back what ci_lock_try took. */

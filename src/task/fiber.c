@@ -170,7 +170,7 @@ CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     struct ci_runnable *runnable = worker->ready;
     if (worker->handover || !runnable || runnable->inner->kind != &ci_call_kind ||
-        --worker->switches_left <= 0)
+        --worker->switches_left < 0)
         return false;
     ci_pop_ready(worker);
     worker->runnable = runnable;

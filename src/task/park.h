@@ -28,7 +28,7 @@ CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_fiber
 CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
 {
     struct ci_runnable *runnable = worker->ready;
-    if (!runnable || --worker->switches_left <= 0)
+    if (!runnable || --worker->switches_left < 0)
         return NULL;
     coir_future *inner = runnable->inner;
     if (ci_unlikely(inner->kind != &ci_fiber_kind))

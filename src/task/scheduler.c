@@ -139,7 +139,7 @@ static bool run_ready(struct coir_loop *loop)
             run_one_watched(worker);
         else
             run_one(worker, ci_pop_ready(worker));
-        if (--worker->switches_left > 0)
+        if (--worker->switches_left >= 0)
             continue;
         uint64_t ticks = watched && worker->trace ? worker->trace->now : ci_clock_ticks();
         if (simulated || ticks - worker->polled_at > worker->poll_interval) {
@@ -192,7 +192,7 @@ void ci_scheduler_init(struct ci_worker *worker)
     worker->poll_interval = ci_clock_ticks_in(20 * COIR_US);
     worker->ready = NULL;
     worker->ready_tail = &worker->ready;
-    worker->budget_max = (int32_t)worker->runtime->config.budget;
-    worker->switches_max = worker->runtime->simulated || ci_sanitizer ? 0 : SWITCHES_PER_LOOK;
+    worker->budget_max = (int32_t)worker->runtime->config.budget - 1;
+    worker->switches_max = worker->runtime->simulated || ci_sanitizer ? 0 : SWITCHES_PER_LOOK - 1;
     ci_timer_init(&worker->trim, on_trim);
 }

@@ -70,6 +70,20 @@ enum ci_pair { CI_PAIR_CLAIMED, CI_PAIR_SELF_LOST, CI_PAIR_PEER_LOST, CI_PAIR_SA
 enum ci_pair ci_claim_pair(struct ci_runnable *self, const coir_future *self_leaf,
                            struct ci_runnable *peer, const coir_future *peer_leaf);
 
+/* ---- the budget ---- */
+
+/* Counts an operation that finished without parking. False: it was the last one of the runnable's
+ * turn, and others run first. */
+static inline bool ci_budget_spend(struct ci_worker *worker)
+{
+    return ci_likely(--worker->budget >= 0);
+}
+
+static inline bool ci_budget_is_spent(const struct ci_worker *worker)
+{
+    return worker->budget < 0;
+}
+
 /* ---- the poll of a leaf ---- */
 
 /* Called first in a leaf's poll. True: the leaf is refused (the runnable is interrupted), with its
@@ -84,7 +98,7 @@ static inline bool ci_leaf_refused(const struct ci_worker *worker, coir_future *
  * when that is used up, other runnables run first. */
 static inline coir_future *ci_leaf_complete(struct ci_worker *worker, coir_future *leaf)
 {
-    if (ci_likely(--worker->budget > 0))
+    if (ci_budget_spend(worker))
         return leaf->caller;
     worker->runnable->inner = leaf->caller;
     ci_ready(worker, worker->runnable);
@@ -103,24 +117,28 @@ static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker
 /* ---- a straight-line call of a fiber ---- */
 
 /* Slow paths of the functions below. */
-CI_COLD int ci_refuse(struct ci_worker *worker);
 int ci_budget_yield(struct ci_worker *worker); /* always 0 */
 
-/* The first step of a suspending call. NULL: not in a fiber of this process, or the fiber is
- * interrupted; *ret_error says which. */
+/* Why the calling worker, if there is one, has no fiber that may suspend: an error. */
+CI_COLD int ci_fiber_refuse(struct ci_worker *worker, const char *call, const void *place);
+
+/* The first step of a suspending call: the fiber that it is made in. NULL: not in a fiber of this
+ * process, or the fiber is interrupted; ci_fiber_refuse says which. */
+static inline struct ci_fiber *ci_fiber_of_call(const struct ci_worker *worker)
+{
+    if (ci_unlikely(!worker || !worker->fiber || worker->runnable->interrupt))
+        return NULL;
+    return worker->fiber;
+}
+
+/* The same, with the error in *ret_error. */
 static inline struct ci_fiber *ci_fiber_enter_in(int *ret_error, const char *call,
                                                  const void *place)
 {
-    struct ci_worker *worker = ci_worker_current;
-    if (ci_unlikely(!worker || !worker->fiber)) {
-        *ret_error = ci_no_fiber_in(call, place);
-        return NULL;
-    }
-    if (ci_unlikely(worker->runnable->interrupt)) {
-        *ret_error = ci_refuse(worker);
-        return NULL;
-    }
-    return worker->fiber;
+    struct ci_fiber *fiber = ci_fiber_of_call(ci_worker_current);
+    if (ci_unlikely(!fiber))
+        *ret_error = ci_fiber_refuse(ci_worker_current, call, place);
+    return fiber;
 }
 #define ci_fiber_enter(ret_error) ci_fiber_enter_in(ret_error, CI_CALL, CI_PLACE)
 
@@ -143,14 +161,14 @@ static inline int64_t ci_await_in_fiber_in(coir_future *future, const char *call
  * when that is used up, other runnables run first. */
 static inline void ci_spend(struct ci_worker *worker)
 {
-    if (ci_unlikely(--worker->budget <= 0))
+    if (!ci_budget_spend(worker))
         ci_budget_yield(worker);
 }
 
 /* The same as the end of a function that returns 0. */
 static inline int ci_spend_and_return(struct ci_worker *worker)
 {
-    return ci_likely(--worker->budget > 0) ? 0 : ci_budget_yield(worker);
+    return ci_budget_spend(worker) ? 0 : ci_budget_yield(worker);
 }
 
 #endif

@@ -27,9 +27,11 @@ struct ci_worker {
     struct ci_runnable **ready_tail;
     struct ci_runnable *runnable; /* what runs; NULL between turns */
     struct ci_fiber *fiber;       /* the one on whose stack it runs, or NULL */
-    int32_t budget;        /* operations that the runnable may still finish without parking */
+    /* operations after the next one that the runnable may finish without parking: the one that
+     * makes it negative is the last (waiter.h) */
+    int32_t budget;
     int32_t budget_max;    /* the budget at each resume */
-    int32_t switches_left; /* before the loop looks at the clock */
+    int32_t switches_left; /* after the next one, before the loop looks at the clock */
     /* initial value of switches_left; 0: every switch goes through the worker's own stack */
     int32_t switches_max;
     struct ci_trace *trace; /* NULL: what it does is not recorded */

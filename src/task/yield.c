@@ -27,7 +27,7 @@ int coir_yield(void)
     if (ci_unlikely(!fiber))
         return rc;
     struct ci_worker *worker = ci_worker_current;
-    if (!worker->ready && --worker->switches_left > 0)
+    if (!worker->ready && --worker->switches_left >= 0)
         return 0;
     worker->runnable->inner = &fiber->back;
     ci_ready(worker, worker->runnable);
@@ -43,8 +43,10 @@ int ci_budget_yield(struct ci_worker *worker)
     return 0;
 }
 
-int ci_refuse(struct ci_worker *worker)
+int ci_fiber_refuse(struct ci_worker *worker, const char *call, const void *place)
 {
+    if (!worker || !worker->fiber)
+        return ci_no_fiber_in(call, place);
     int error = worker->runnable->interrupt;
     ci_spend(worker); /* a loop that ignores its errors still lets others run */
     return error;

@@ -26,7 +26,7 @@ enum { SENT_AT_ONCE = 8 * 1024 };
 static void before_park(void *arg)
 {
     struct ci_exchange *exchange = arg;
-    bool budget_spent = ci_worker_current->budget <= 0;
+    bool budget_spent = ci_budget_is_spent(ci_worker_current);
     if (ci_unlikely(exchange->socket))
         return;
     if (ci_likely(!budget_spent))
