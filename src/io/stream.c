@@ -252,7 +252,7 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, struct ci_hol
     if (hold && !hold->stream)
         ci_hold_begin(hold, stream, slot, op);
     suspend(worker, op, slot);
-    ci_park_here(worker);
+    ci_park_here(worker, fiber);
     return op->future.result;
 }
 

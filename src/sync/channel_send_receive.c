@@ -211,7 +211,7 @@ CI_INLINE int64_t queue_and_park(struct ci_worker *worker, struct ci_fiber *fibe
     wait->future.caller = &fiber->back;
     ci_wait_queue(worker, wait, queue);
     ci_lock_give_tried(what.lock);
-    ci_park_here(worker);
+    ci_park_here(worker, fiber);
     return wait->future.result;
 }
 

@@ -203,7 +203,7 @@ CI_INLINE int64_t ci_wait_here(struct ci_worker *worker, struct ci_fiber *fiber,
         ci_spend(worker); /* the record is another call's from here on */
         return result;
     }
-    ci_park_here(worker);
+    ci_park_here(worker, fiber);
     return wait->future.result;
 }
 

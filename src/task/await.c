@@ -5,18 +5,19 @@
 
 void ci_park(struct ci_worker *worker)
 {
-    ci_park_here(worker);
+    ci_park_here(worker, worker->fiber);
 }
 
 int64_t ci_await(struct ci_worker *worker, coir_future *future)
 {
-    coir_future *back = &worker->fiber->back, *next = future;
+    struct ci_fiber *fiber = worker->fiber;
+    coir_future *back = &fiber->back, *next = future;
     future->caller = back;
     do
         if ((next = next->kind->poll(next)) == back)
             return future->result;
     while (next);
-    ci_park_here(worker);
+    ci_park_here(worker, fiber);
     return future->result;
 }
 

@@ -34,7 +34,7 @@ const coir_future_kind ci_fiber_kind = COIR_FUTURE_KIND("running", fiber_poll, N
  * fiber to switch to. */
 CI_INLINE coir_future *run_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 {
-    ci_fiber_switch_entered(worker, fiber);
+    ci_fiber_switch_entered(worker, fiber->runnable, fiber);
     ci_context_switch(&worker->context, &fiber->context);
     ci_check(!worker->fiber, "task/worker.h 1");
     coir_future *next = worker->handover;
@@ -99,7 +99,7 @@ CI_INLINE struct ci_fiber *new_fiber(struct ci_worker *worker, struct ci_call *c
 CI_INLINE struct ci_fiber *next_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     worker->budget = worker->budget_max;
-    ci_fiber_switch_entered(worker, fiber);
+    ci_fiber_switch_entered(worker, fiber->runnable, fiber);
     return fiber;
 }
 
@@ -137,9 +137,8 @@ static CI_NOINLINE struct ci_fiber *next_for_member(struct ci_worker *worker,
     return back ? next_fiber(worker, ci_fiber_of(back)) : NULL;
 }
 
-struct ci_fiber *ci_next_fiber_behind(struct ci_worker *worker)
+struct ci_fiber *ci_next_fiber_behind(struct ci_worker *worker, struct ci_runnable *runnable)
 {
-    struct ci_runnable *runnable = worker->ready;
     return runnable->inner->kind == &ci_call_kind ? next_for_call(worker, runnable)
            : ci_runnable_is_branch(runnable)      ? next_for_member(worker, runnable)
                                                   : NULL;
@@ -176,7 +175,7 @@ CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
     worker->runnable = runnable;
     worker->budget = worker->budget_max;
     prepare(worker, fiber, ci_container_of(runnable->inner, struct ci_call, future));
-    ci_fiber_switch_entered(worker, fiber);
+    ci_fiber_switch_entered(worker, runnable, fiber);
     return true;
 }
 

@@ -66,9 +66,9 @@ static inline struct ci_fiber *ci_fiber_of(coir_future *back)
 /* Makes a stack's record usable for fibers; the record is fresh or was a generator's. */
 void ci_fiber_init(void *record);
 
-/* The fiber to switch to when what is next in the run queue is not one: a new one for a call that
- * has not begun, or the one whose coir_any is decided by the member that is next. Takes that off
- * the queue. NULL: the worker's own stack goes on, perhaps with another. */
-struct ci_fiber *ci_next_fiber_behind(struct ci_worker *worker);
+/* The fiber to switch to when `runnable`, which is next in the run queue, is not at one: a new one
+ * for a call that has not begun, or the one whose coir_any is decided by the member that is next.
+ * Takes that off the queue. NULL: the worker's own stack goes on, perhaps with another. */
+struct ci_fiber *ci_next_fiber_behind(struct ci_worker *worker, struct ci_runnable *runnable);
 
 #endif

@@ -127,11 +127,11 @@ static const struct ci_described_kind scope_kind = CI_DESCRIBED_KIND(
 
 CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
 {
-    struct scope_op *op = CI_FIBER_OP(worker->fiber, struct scope_op);
-    *op = (struct scope_op){
-        {&scope_kind.future, &worker->fiber->back, 0, 0}, worker->runnable, scope};
+    struct ci_fiber *fiber = worker->fiber;
+    struct scope_op *op = CI_FIBER_OP(fiber, struct scope_op);
+    *op = (struct scope_op){{&scope_kind.future, &fiber->back, 0, 0}, worker->runnable, scope};
     scope->waiter = ci_leaf_suspend(worker, &op->future);
-    ci_park_here(worker);
+    ci_park_here(worker, fiber);
     return (int)op->future.result;
 }
 

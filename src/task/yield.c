@@ -20,26 +20,32 @@ coir_future *coir_yield_op(coir_future *op)
     return CI_REFUSED(!op, "op is NULL") ? NULL : coir_future_init(op, &yield_kind);
 }
 
+static CI_NOINLINE int let_others_run(struct ci_worker *worker, struct ci_fiber *fiber)
+{
+    struct ci_runnable *runnable = worker->runnable;
+    runnable->inner = &fiber->back;
+    ci_ready(worker, runnable);
+    ci_park_here(worker, fiber);
+    return fiber->runnable->interrupt;
+}
+
 int coir_yield(void)
 {
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (ci_unlikely(!fiber))
-        return rc;
     struct ci_worker *worker = ci_worker_current;
+    struct ci_fiber *fiber = ci_fiber_of_call(worker);
+    if (ci_unlikely(!fiber))
+        return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
     if (!worker->ready && --worker->switches_left >= 0)
         return 0;
-    worker->runnable->inner = &fiber->back;
-    ci_ready(worker, worker->runnable);
-    ci_park_here(worker);
-    return worker->runnable->interrupt;
+    return let_others_run(worker, fiber);
 }
 
 int ci_budget_yield(struct ci_worker *worker)
 {
-    worker->runnable->inner = &worker->fiber->back;
+    struct ci_fiber *fiber = worker->fiber;
+    worker->runnable->inner = &fiber->back;
     ci_ready(worker, worker->runnable);
-    ci_park_here(worker);
+    ci_park_here(worker, fiber);
     return 0;
 }
 
