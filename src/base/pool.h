@@ -65,16 +65,23 @@ void __asan_unpoison_memory_region(void const volatile *start, size_t size);
 /* ci_pool_take where there is a limit, or no object on the free list. */
 void *ci_pool_take_limited(struct ci_pool *pool);
 
-/* NULL at the limit or when memory is out. */
-static inline void *ci_pool_take(struct ci_pool *pool)
+/* NULL where ci_pool_take_limited may have one. */
+static inline void *ci_pool_take_free(struct ci_pool *pool)
 {
     struct ci_pool_free *object = pool->free;
     if (ci_unlikely(!object || pool->live_max))
-        return ci_pool_take_limited(pool);
+        return NULL;
     ci_pool_unpoison(object, pool->object_size);
     pool->free = object->next;
     ci_bump(&pool->live);
     return object;
+}
+
+/* NULL at the limit or when memory is out. */
+static inline void *ci_pool_take(struct ci_pool *pool)
+{
+    void *object = ci_pool_take_free(pool);
+    return ci_likely(object != NULL) ? object : ci_pool_take_limited(pool);
 }
 
 static inline void ci_pool_give(struct ci_pool *pool, void *object)

@@ -56,12 +56,11 @@ CI_INLINE void ci_context_switch(struct ci_context *from, struct ci_context *to)
 }
 
 /* The same without a way back: the stack being left may be reused at once. */
-CI_INLINE void ci_context_leave(struct ci_context *to)
+CI_INLINE CI_NORETURN void ci_context_leave(const struct ci_context *to)
 {
-    struct ci_context gone;
     if (ci_unlikely(ci_sanitizer))
         ci_stack_view_leave(NULL, to->view, true);
-    ci_context_jump(&gone, to);
+    ci_context_jump_away(to);
 }
 
 /* To be called first thing in a fresh context's function. */

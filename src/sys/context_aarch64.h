@@ -27,4 +27,17 @@ CI_INLINE void ci_context_jump(struct ci_context *from_, struct ci_context *to_)
                        "v27", "v28", "v29", "v30", "v31");
 }
 
+CI_INLINE CI_NORETURN void ci_context_jump_away(const struct ci_context *to_)
+{
+    register const struct ci_context *to __asm__("x1") = to_;
+    __asm__ volatile("ldp x10, x29, [x1]\n\t"
+                     "ldr x16, [x1, #16]\n\t"
+                     "mov sp, x10\n\t"
+                     "br x16\n\t"
+                     :
+                     : "r"(to)
+                     : "memory");
+    __builtin_unreachable();
+}
+
 #endif

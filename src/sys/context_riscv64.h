@@ -26,4 +26,17 @@ CI_INLINE void ci_context_jump(struct ci_context *from_, struct ci_context *to_)
                        "fs10", "fs11");
 }
 
+CI_INLINE CI_NORETURN void ci_context_jump_away(const struct ci_context *to_)
+{
+    register const struct ci_context *to __asm__("a1") = to_;
+    __asm__ volatile("ld t0, 16(a1)\n\t"
+                     "ld s0, 8(a1)\n\t"
+                     "ld sp, 0(a1)\n\t"
+                     "jr t0\n\t"
+                     :
+                     : "r"(to)
+                     : "memory");
+    __builtin_unreachable();
+}
+
 #endif

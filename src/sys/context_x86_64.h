@@ -29,4 +29,15 @@ CI_INLINE void ci_context_jump(struct ci_context *from, struct ci_context *to)
     );
 }
 
+CI_INLINE CI_NORETURN void ci_context_jump_away(const struct ci_context *to)
+{
+    __asm__ volatile("movq 8(%0), %%rbp\n\t"
+                     "movq 0(%0), %%rsp\n\t"
+                     "jmpq *16(%0)\n\t"
+                     :
+                     : "S"(to)
+                     : "memory");
+    __builtin_unreachable();
+}
+
 #endif

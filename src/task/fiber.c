@@ -50,12 +50,14 @@ static coir_future *fiber_poll(coir_future *back)
     return run_fiber(ci_worker_current, fiber);
 }
 
-CI_INLINE struct ci_fiber *new_fiber(struct ci_worker *worker, struct ci_call *call);
+CI_INLINE struct ci_fiber *new_fiber(struct ci_worker *worker, struct ci_runnable *runnable,
+                                     struct ci_call *call);
 
 static coir_future *call_poll(coir_future *future)
 {
     struct ci_worker *worker = ci_worker_current;
-    struct ci_fiber *fiber = new_fiber(worker, ci_container_of(future, struct ci_call, future));
+    struct ci_fiber *fiber =
+        new_fiber(worker, worker->runnable, ci_container_of(future, struct ci_call, future));
     if (ci_likely(fiber != NULL))
         return run_fiber(worker, fiber);
     future->result = -ENOMEM;
@@ -75,48 +77,51 @@ void ci_fiber_init(void *record)
     fiber->before_park = NULL;
 }
 
-/* Prepares `fiber` (its record lies at the top of its stack) to run `call` for the current
- * runnable. */
-CI_INLINE void prepare(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_call *call)
+/* Prepares `fiber` (its record lies at the top of its stack) to run `call` for `runnable`. */
+CI_INLINE void prepare(struct ci_fiber *fiber, struct ci_runnable *runnable, struct ci_call *call)
 {
-    fiber->runnable = worker->runnable;
+    fiber->runnable = runnable;
+    runnable->inner = &fiber->back; /* running: nothing to cancel */
     fiber->call = call;
-    worker->runnable->inner = &fiber->back; /* running: nothing to cancel */
 }
 
 /* A fiber about to run `call`, on a stack of its own; NULL when memory is out. */
-CI_INLINE struct ci_fiber *new_fiber(struct ci_worker *worker, struct ci_call *call)
+CI_INLINE struct ci_fiber *new_fiber(struct ci_worker *worker, struct ci_runnable *runnable,
+                                     struct ci_call *call)
 {
     struct ci_fiber *fiber = ci_stacks_take(&worker->stacks);
     if (ci_unlikely(!fiber))
         return NULL;
-    prepare(worker, fiber, call);
+    prepare(fiber, runnable, call);
     ci_context_init(&fiber->context, fiber_main, fiber);
     return fiber;
 }
 
 /* A fiber that is next, and is not in the run queue: the runnable that brought it is taken off. */
-CI_INLINE struct ci_fiber *next_fiber(struct ci_worker *worker, struct ci_fiber *fiber)
+CI_INLINE struct ci_fiber *next_fiber(struct ci_worker *worker, struct ci_runnable *runnable,
+                                      struct ci_fiber *fiber)
 {
     worker->budget = worker->budget_max;
-    ci_fiber_switch_entered(worker, fiber->runnable, fiber);
+    ci_fiber_switch_entered(worker, runnable, fiber);
     return fiber;
 }
 
 /* For a call that has not begun. NULL when memory is out, and nothing has changed. */
-static CI_NOINLINE struct ci_fiber *next_for_call(struct ci_worker *worker,
-                                                  struct ci_runnable *runnable)
+CI_INLINE struct ci_fiber *next_for_call(struct ci_worker *worker, struct ci_runnable *runnable)
 {
-    struct ci_runnable *before = worker->runnable;
-    worker->runnable = runnable;
     struct ci_fiber *fiber =
-        new_fiber(worker, ci_container_of(runnable->inner, struct ci_call, future));
-    if (ci_unlikely(!fiber)) {
-        worker->runnable = before;
+        new_fiber(worker, runnable, ci_container_of(runnable->inner, struct ci_call, future));
+    if (ci_unlikely(!fiber))
         return NULL;
-    }
     ci_pop_ready(worker);
-    return next_fiber(worker, fiber);
+    return next_fiber(worker, runnable, fiber);
+}
+
+/* On a stack that was not used for long, or never. */
+static CI_NOINLINE struct ci_fiber *next_on_fresh_stack(struct ci_worker *worker,
+                                                        struct ci_runnable *runnable)
+{
+    return next_for_call(worker, runnable);
 }
 
 /* For a member that has completed of a coir_any that a fiber awaits: ends it here, and returns the
@@ -134,14 +139,16 @@ static CI_NOINLINE struct ci_fiber *next_for_member(struct ci_worker *worker,
     worker->runnable = runnable;
     worker->fiber = NULL;
     coir_future *back = branch->end.kind->poll(&branch->end);
-    return back ? next_fiber(worker, ci_fiber_of(back)) : NULL;
+    struct ci_fiber *fiber = back ? ci_fiber_of(back) : NULL;
+    return fiber ? next_fiber(worker, fiber->runnable, fiber) : NULL;
 }
 
 struct ci_fiber *ci_next_fiber_behind(struct ci_worker *worker, struct ci_runnable *runnable)
 {
-    return runnable->inner->kind == &ci_call_kind ? next_for_call(worker, runnable)
-           : ci_runnable_is_branch(runnable)      ? next_for_member(worker, runnable)
-                                                  : NULL;
+    if (runnable->inner->kind == &ci_call_kind)
+        return ci_likely(worker->stacks.free != NULL) ? next_for_call(worker, runnable)
+                                                      : next_on_fresh_stack(worker, runnable);
+    return ci_runnable_is_branch(runnable) ? next_for_member(worker, runnable) : NULL;
 }
 
 coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg)
@@ -153,13 +160,12 @@ coir_future *coir_call_init(coir_call *call, coir_task_fn *fn, void *arg)
 
 /* ---- end ---- */
 
-/* The fiber is gone after this. */
-CI_INLINE void leave(struct ci_worker *worker, struct ci_fiber *fiber)
+/* To `next`, or the worker's own stack. The fiber is gone after this. */
+CI_INLINE void leave(struct ci_worker *worker, struct ci_fiber *fiber, struct ci_fiber *next)
 {
-    struct ci_fiber *next = worker->handover ? NULL : ci_next_fiber(worker);
     ci_stacks_give(&worker->stacks, fiber);
-    if (next)
-        ci_context_leave(&next->context);
+    if (next) /* in a program without sanitizers: see context.h */
+        ci_context_jump_away(&next->context);
     worker->fiber = NULL;
     ci_context_leave(&worker->context);
 }
@@ -168,13 +174,11 @@ CI_INLINE void leave(struct ci_worker *worker, struct ci_fiber *fiber)
 CI_INLINE bool reuse(struct ci_worker *worker, struct ci_fiber *fiber)
 {
     struct ci_runnable *runnable = worker->ready;
-    if (worker->handover || !runnable || runnable->inner->kind != &ci_call_kind ||
-        --worker->switches_left < 0)
+    if (!runnable || runnable->inner->kind != &ci_call_kind || --worker->switches_left < 0)
         return false;
     ci_pop_ready(worker);
-    worker->runnable = runnable;
     worker->budget = worker->budget_max;
-    prepare(worker, fiber, ci_container_of(runnable->inner, struct ci_call, future));
+    prepare(fiber, runnable, ci_container_of(runnable->inner, struct ci_call, future));
     ci_fiber_switch_entered(worker, runnable, fiber);
     return true;
 }
@@ -184,7 +188,7 @@ static CI_UNTRACED void fiber_main(void)
     ci_context_entered();
     struct ci_worker *worker = ci_worker_current;
     struct ci_fiber *fiber = worker->fiber;
-    do {
+    for (;;) {
         ci_check(worker->runnable == fiber->runnable, "fiber.h 1");
         struct ci_call *call = fiber->call;
         int rc = call->fn(call->arg);
@@ -194,11 +198,15 @@ static CI_UNTRACED void fiber_main(void)
             ci_run_deferred(worker, fiber);
         call->future.result = rc;
         coir_future *caller = call->future.caller;
-        if (ci_likely(caller == &worker->runnable->task->end))
+        struct ci_fiber *next = NULL;
+        if (ci_likely(caller == &worker->runnable->task->end)) {
             caller->kind->poll(caller); /* a task's end returns no future to run next */
-        else
+            if (reuse(worker, fiber))
+                continue;
+            next = ci_next_fiber(worker);
+        } else {
             worker->handover = caller;
-    } while (reuse(worker, fiber));
-    leave(worker, fiber);
-    abort();
+        }
+        leave(worker, fiber, next);
+    }
 }

@@ -65,20 +65,27 @@ static CI_COLD coir_scope *open_outside(struct ci_scope *scope, bool serving)
     return (coir_scope *)(void *)scope;
 }
 
+static CI_COLD coir_scope *refuse_open(coir_scope *scope, const char *call, const void *place)
+{
+    (void)ci_misused(-EINVAL, scope ? "it was opened before, and not closed" : "scope is NULL",
+                     call, place);
+    return scope;
+}
+
 CI_INLINE coir_scope *open_scope(coir_scope *opaque, bool serving, const char *call,
                                  const void *place)
 {
     struct ci_worker *worker = ci_worker_current;
     struct ci_scope *scope = ci_scope_of(opaque);
     if (ci_unlikely(!scope))
-        return ci_misused(-EINVAL, "scope is NULL", call, place), NULL;
+        return refuse_open(opaque, call, place);
     if (ci_unlikely(!worker || !worker->fiber))
         return open_outside(scope, serving);
     struct ci_runnable *runnable = worker->runnable;
     /* only the innermost is looked at in every build: what lies in its memory is not known */
     if (ci_unlikely(CI_DEBUG ? ci_cancel_scope_is_around(&scope->cancel_scope, runnable)
                              : runnable->cancel_scopes == &scope->cancel_scope))
-        return ci_misused(-EINVAL, "it was opened before, and not closed", call, place), opaque;
+        return refuse_open(opaque, call, place);
     ci_scope_init(scope, worker, serving);
     scope->opened_at = place;
     ci_cancel_scope_enter(&scope->cancel_scope, runnable, CI_CANCEL_SCOPE_TASKS);
@@ -125,14 +132,34 @@ static int scope_cancel(coir_future *future, int reason)
 static const struct ci_described_kind scope_kind = CI_DESCRIBED_KIND(
     "the tasks of a scope", NULL, scope_cancel, offsetof(struct scope_op, scope), NULL);
 
-CI_INLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
+CI_INLINE int result_of(const struct ci_scope *scope)
+{
+    return scope->error ? scope->error : scope->interrupt;
+}
+
+/* A function of its own, as it switches: the others save no registers. */
+static CI_NOINLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope *scope)
 {
     struct ci_fiber *fiber = worker->fiber;
     struct scope_op *op = CI_FIBER_OP(fiber, struct scope_op);
     *op = (struct scope_op){{&scope_kind.future, &fiber->back, 0, 0}, worker->runnable, scope};
     scope->waiter = ci_leaf_suspend(worker, &op->future);
     ci_park_here(worker, fiber);
-    return (int)op->future.result;
+    int rc = (int)op->future.result;
+    return rc < 0 ? rc : result_of(scope);
+}
+
+/* Why a wait for the scope cannot begin: an error. */
+static CI_COLD int refuse_wait(struct ci_worker *worker, struct ci_scope *scope, const char *call,
+                               const void *place)
+{
+    if (!worker || !worker->fiber)
+        return ci_no_fiber_in(call, place);
+    if (!scope)
+        return ci_misused(-EINVAL, "scope is NULL", call, place);
+    if (!scope->home)
+        return ci_misused(-EBADF, "the scope is closed, or was not opened in a fiber", call, place);
+    return ci_elsewhere(scope->home, call, place);
 }
 
 /* Whether the calling task is one of the scope's, which cannot end before the call returns. */
@@ -141,32 +168,58 @@ static bool is_inside(const struct ci_scope *scope, const struct ci_worker *work
     return worker->runnable && worker->runnable->task->scope == scope;
 }
 
+CI_INLINE int wait_here(struct ci_worker *worker, struct ci_scope *scope, const char *call,
+                        const void *place)
+{
+    if (!scope->live && !ci_load_relaxed(&scope->arriving)) /* pairs with become_member */
+        return result_of(scope);
+    if (ci_unlikely(is_inside(scope, worker)))
+        return ci_misused(-EDEADLK, "the scope is waited for by one of its own tasks", call, place);
+    return wait_for_tasks(worker, scope);
+}
+
+/* In an interrupted fiber: what has interrupted it inside of the scope ends the wait at once. */
+static CI_COLD int wait_interrupted(struct ci_worker *worker, struct ci_scope *scope,
+                                    const char *call, const void *place)
+{
+    int rc = ci_runnable_interrupted_inside(worker->runnable, &scope->cancel_scope);
+    if (rc >= 0)
+        return wait_here(worker, scope, call, place);
+    ci_spend(worker);
+    return rc;
+}
+
 int coir_scope_wait(coir_scope *opaque)
 {
     struct ci_scope *scope = ci_scope_of(opaque);
     struct ci_worker *worker = ci_worker_current;
-    if (!worker || !worker->fiber)
-        return ci_no_fiber();
-    if (ci_unlikely(!scope))
-        return CI_MISUSE(-EINVAL, "scope is NULL");
-    if (!scope->home)
-        return CI_MISUSE(-EBADF, "the scope is closed, or was not opened in a fiber");
-    if (scope->home != worker)
-        return CI_ELSEWHERE(scope->home);
+    if (ci_unlikely(!worker || !worker->fiber || !scope || scope->home != worker))
+        return refuse_wait(worker, scope, CI_CALL, CI_PLACE);
     if (scope->waiter)
         return -EBUSY;
-    int rc = 0;
-    if (ci_unlikely(worker->runnable->interrupt) &&
-        (rc = ci_runnable_interrupted_inside(worker->runnable, &scope->cancel_scope)) < 0) {
-        ci_spend(worker);
-        return rc;
+    if (ci_unlikely(worker->runnable->interrupt))
+        return wait_interrupted(worker, scope, CI_CALL, CI_PLACE);
+    return wait_here(worker, scope, CI_CALL, CI_PLACE);
+}
+
+/* Of a scope that has tasks: cancels and awaits them. */
+static CI_NOINLINE void end_tasks(struct ci_scope *scope, const char *call, const void *place)
+{
+    if (ci_unlikely(scope->waiter)) {
+        (void)ci_misused(-EBUSY, "another task is in coir_scope_wait", call, place);
+        return;
     }
-    if (scope->live || ci_load_relaxed(&scope->arriving)) { /* pairs with become_member */
-        if (ci_unlikely(is_inside(scope, worker)))
-            return CI_MISUSE(-EDEADLK, "the scope is waited for by one of its own tasks");
-        rc = wait_for_tasks(worker, scope);
+    if (ci_unlikely(is_inside(scope, ci_worker_current))) {
+        (void)ci_misused(-EDEADLK, "the task that opened it closes it, not one of its own", call,
+                         place);
+        return;
     }
-    return rc < 0 ? rc : scope->error ? scope->error : scope->interrupt;
+    coir_scope_cancel((coir_scope *)(void *)scope);
+    coir_scope_wait((coir_scope *)(void *)scope);
+    ci_check(!scope->live == ci_list_empty(&scope->tasks), "scope.h 2");
+    ci_check(!scope->live && !ci_load_relaxed(&scope->arriving), "scope.h 3");
+    scope->home = NULL;
+    ci_cancel_scope_leave(&scope->cancel_scope);
 }
 
 void coir_scope_close(coir_scope *opaque)
@@ -174,20 +227,18 @@ void coir_scope_close(coir_scope *opaque)
     if (ci_forked() || !opaque)
         return;
     struct ci_scope *scope = ci_scope_of(opaque);
-    if (!scope->home || CI_ELSEWHERE(scope->home))
+    if (!scope->home)
         return;
+    if (ci_unlikely(scope->home != ci_worker_current)) {
+        (void)ci_misused_elsewhere(scope->home, CI_CALL, CI_PLACE);
+        return;
+    }
     /* not survived: its memory may be another's soon */
     if (CI_DEBUG && !ci_cancel_scope_is_innermost(&scope->cancel_scope))
         (void)CI_MISUSE(-EINVAL, "what was opened or entered last is closed first");
     if (scope->live || ci_load_relaxed(&scope->arriving)) {
-        if (CI_REFUSED_AS(-EBUSY, scope->waiter, "another task is in coir_scope_wait") ||
-            CI_REFUSED_AS(-EDEADLK, is_inside(scope, ci_worker_current),
-                          "the task that opened it closes it, not one of its own"))
-            return;
-        coir_scope_cancel(opaque);
-        coir_scope_wait(opaque);
-        ci_check(!scope->live == ci_list_empty(&scope->tasks), "scope.h 2");
-        ci_check(!scope->live && !ci_load_relaxed(&scope->arriving), "scope.h 3");
+        end_tasks(scope, CI_CALL, CI_PLACE);
+        return;
     }
     scope->home = NULL;
     ci_cancel_scope_leave(&scope->cancel_scope);

@@ -64,7 +64,7 @@ static struct ci_scope *scope_or_root(struct ci_worker *worker, coir_scope *scop
 
 /* ---- its record ---- */
 
-CI_INLINE struct ci_task *take_record(struct ci_worker *worker)
+static struct ci_task *take_record(struct ci_worker *worker)
 {
     struct ci_task *task = ci_pool_take(&worker->tasks);
     if (task && ci_unlikely(!task->worker))
@@ -117,18 +117,30 @@ static CI_COLD int refuse_ended(struct ci_worker *worker, struct ci_task *task)
     return -COIR_EENDED;
 }
 
-/* Sets what a task inherits from the task that spawns it. */
-CI_INLINE void inherit(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task,
-                       const void *place)
+CI_INLINE struct ci_local *locals_here(const struct ci_worker *worker)
+{
+    return worker->runnable ? worker->runnable->task->locals : ci_carried_locals;
+}
+
+/* Sets whose it is, and by which number and place it is known. */
+CI_INLINE void set_origin(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task,
+                          const void *place)
 {
     task->scope = scope;
     task->spawned_at = place;
-    struct ci_local *locals = worker->runnable ? worker->runnable->task->locals : ci_carried_locals;
-    if (ci_unlikely(locals != NULL))
-        task->locals = ci_local_inherit(locals);
     uint64_t started = ci_load_relaxed(&worker->tasks_started);
     task->number = (uint32_t)started;
     ci_store_relaxed(&worker->tasks_started, started + 1);
+}
+
+/* The same, and what it inherits from the task that spawns it. */
+CI_INLINE void inherit(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task,
+                       const void *place)
+{
+    struct ci_local *locals = locals_here(worker);
+    if (ci_unlikely(locals != NULL))
+        task->locals = ci_local_inherit(locals);
+    set_origin(worker, scope, task, place);
 }
 
 /* ---- its root ---- */
@@ -148,7 +160,7 @@ static coir_future *start_poll(coir_future *future)
 
 static const coir_future_kind start_kind = COIR_FUTURE_KIND("not started", start_poll, NULL);
 
-static CI_NOINLINE void set_future_root(struct ci_task *task, coir_future *root)
+CI_INLINE void set_future_root(struct ci_task *task, coir_future *root)
 {
     task->root.future.kind = &start_kind;
     root->caller = &task->end;
@@ -202,36 +214,6 @@ static int spawn(coir_scope *opaque, const coir_go_options *options, coir_task_f
     return 0;
 }
 
-static CI_COLD int spawn_remote(coir_scope *scope, coir_task_fn *fn, void *arg, const void *place)
-{
-    coir_go_options options = COIR_GO_OPTIONS;
-    return spawn(scope, &options, fn, arg, place, NULL);
-}
-
-/* Spawns without options. `fn` and `arg` as in set_root. Fast path: the scope is the calling
- * worker's. */
-CI_INLINE int spawn_here(coir_scope *opaque, coir_task_fn *fn, void *arg, const void *place)
-{
-    struct ci_worker *worker = ci_worker_current;
-    if (ci_unlikely(!worker))
-        return ci_no_worker();
-    struct ci_scope *scope = scope_or_root(worker, opaque);
-    if (!is_ordinary(worker, scope))
-        return spawn_remote(opaque, fn, arg, place);
-    struct ci_task *task = take_record(worker);
-    if (ci_unlikely(!task))
-        return no_task(&worker->tasks);
-    if (ci_unlikely(!may_begin(scope)))
-        return refuse_ended(worker, task);
-    inherit(worker, scope, task, place);
-    ci_scope_add(scope, task);
-    set_root(task, fn, arg);
-    ci_ready(worker, &task->runnable);
-    return 0;
-}
-
-/* ---- the public calls ---- */
-
 /* The errors of a spawn that are misuse. */
 static CI_COLD int name_misuse(int error, const char *call, const void *place)
 {
@@ -250,11 +232,67 @@ CI_INLINE int spawned(int rc, const char *call, const void *place)
     return ci_likely(rc == 0) ? 0 : name_misuse(rc, call, place);
 }
 
+/* Adds a task that has everything else to its scope and to the run queue. */
+CI_INLINE void begin_here(struct ci_worker *worker, struct ci_scope *scope, struct ci_task *task,
+                          coir_task_fn *fn, void *arg)
+{
+    ci_scope_add(scope, task);
+    set_root(task, fn, arg);
+    ci_ready(worker, &task->runnable);
+}
+
+/* What spawn_here leaves: refusals, scopes of other workers, and what it has no fast path for. */
+static CI_NOINLINE int spawn_otherwise(coir_scope *opaque, coir_task_fn *fn, void *arg,
+                                       const void *place)
+{
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_scope *scope = scope_or_root(worker, opaque);
+    if (!is_ordinary(worker, scope)) {
+        coir_go_options options = COIR_GO_OPTIONS;
+        return spawned(spawn(opaque, &options, fn, arg, place, NULL),
+                       fn ? "coir_go" : "coir_go_future", place);
+    }
+    struct ci_task *task = take_record(worker);
+    if (ci_unlikely(!task))
+        return no_task(&worker->tasks);
+    if (ci_unlikely(!may_begin(scope)))
+        return refuse_ended(worker, task);
+    inherit(worker, scope, task, place);
+    begin_here(worker, scope, task, fn, arg);
+    return 0;
+}
+
+/* Spawns without options. `fn` and `arg` as in set_root. Fast path: the scope is the calling
+ * worker's, its run goes on without this task, the record was used before, and there are no
+ * task-locals. It makes no call but as its last step, so that it saves no registers. */
+CI_INLINE int spawn_here(coir_scope *opaque, coir_task_fn *fn, void *arg, const void *place)
+{
+    struct ci_worker *worker = ci_worker_current;
+    if (ci_unlikely(!worker))
+        return ci_no_worker();
+    struct ci_scope *scope = scope_or_root(worker, opaque);
+    if (ci_unlikely(!is_ordinary(worker, scope) || (scope->root && !scope->live) ||
+                    locals_here(worker)))
+        return spawn_otherwise(opaque, fn, arg, place);
+    struct ci_task *task = ci_pool_take_free(&worker->tasks);
+    if (ci_unlikely(!task))
+        return spawn_otherwise(opaque, fn, arg, place);
+    if (ci_unlikely(!task->worker)) {
+        ci_pool_give(&worker->tasks, task);
+        return spawn_otherwise(opaque, fn, arg, place);
+    }
+    set_origin(worker, scope, task, place);
+    begin_here(worker, scope, task, fn, arg);
+    return 0;
+}
+
+/* ---- the public calls ---- */
+
 int coir_go(coir_scope *scope, coir_task_fn *fn, void *arg)
 {
     if (ci_unlikely(!fn))
         return CI_MISUSE(-EINVAL, "fn is NULL");
-    return SPAWNED(spawn_here(scope, fn, arg, CI_PLACE));
+    return spawn_here(scope, fn, arg, CI_PLACE);
 }
 
 int ci_go_future(coir_scope *scope, const char *name, coir_future *root, struct ci_task **ret_task)
@@ -295,7 +333,7 @@ int coir_go_future(coir_scope *scope, coir_future *future)
 {
     if (ci_unlikely(!future || future->caller || !future->kind))
         return refuse_future(future, CI_CALL, CI_PLACE);
-    return SPAWNED(spawn_here(scope, NULL, future, CI_PLACE));
+    return spawn_here(scope, NULL, future, CI_PLACE);
 }
 
 int coir_go_future_with(coir_scope *scope, const coir_go_options *options, coir_future *future)

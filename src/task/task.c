@@ -25,7 +25,7 @@ void ci_task_free_argument(struct ci_task *task, struct ci_worker *origin)
 /* Resets the record to what the next spawn expects, and frees it. */
 CI_INLINE void free_record(struct ci_worker *worker, struct ci_task *task)
 {
-    ci_task_free_argument(task, worker);
+    ci_debug_check(!task->copied, "task.h 2");
     ci_debug_check(!task->handle && !task->locals && !task->cancel, "task.h 2");
     task->runnable.interrupt = task->runnable.cancelled = 0;
     task->name = NULL;
@@ -34,6 +34,7 @@ CI_INLINE void free_record(struct ci_worker *worker, struct ci_task *task)
 
 void ci_task_free(struct ci_worker *worker, struct ci_task *task)
 {
+    ci_task_free_argument(task, worker);
     free_record(worker, task);
 }
 
@@ -93,16 +94,39 @@ void ci_task_end(struct ci_task *task)
 
 /* ---- the end ---- */
 
-/* The end of a task whose handle and scope are on its own worker; for others see remote.c. */
-static coir_future *end_poll(coir_future *end)
+static CI_NOINLINE coir_future *end_otherwise(struct ci_task *task)
 {
-    struct ci_task *task = ci_container_of(end, struct ci_task, end);
     end_task(task);
     struct ci_scope *scope = task->scope;
     ci_scope_take_off(scope, task);
     ci_task_give_result(task);
-    free_record(scope->home, task);
+    ci_task_free(scope->home, task);
     ci_scope_wake_if_empty(scope);
+    return NULL;
+}
+
+/* Whether the end of a task that ran a function has nothing to do but to take it off its scope, and
+ * no run ends with it. */
+CI_INLINE bool ends_plainly(const struct ci_task *task, const struct ci_scope *scope)
+{
+    return ci_likely(task->root.fn && !task->runnable.cancel_scopes && !task->locals &&
+                     !task->handle && !task->copied && task->root.future.result == 0 &&
+                     !(scope->root && scope->live == 1));
+}
+
+/* The end of a task whose handle and scope are on its own worker; for others see remote.c. */
+static coir_future *end_poll(coir_future *end)
+{
+    struct ci_task *task = ci_container_of(end, struct ci_task, end);
+    struct ci_scope *scope = task->scope;
+    if (!ends_plainly(task, scope))
+        return end_otherwise(task);
+    ci_debug_check(task->worker == ci_worker_current, "task.h 1");
+    task->end.result = 0;
+    ci_scope_remove(scope, task);
+    free_record(scope->home, task);
+    if (ci_scope_is_empty(scope))
+        ci_scope_wake_waiter(scope);
     return NULL;
 }
 
