@@ -268,11 +268,10 @@ int coir_channel_send(coir_channel *channel, const void *item)
 {
     if (CI_DEBUG && (!channel || !item)) /* dear: see docs/benchmarks */
         return CI_MISUSE(-EINVAL, "channel or item is NULL");
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (ci_unlikely(!fiber))
-        return rc;
     struct ci_worker *worker = ci_worker_current;
+    struct ci_fiber *fiber = ci_fiber_of_call(worker);
+    if (ci_unlikely(!fiber))
+        return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
     if (ci_unlikely(!ci_lock_try(channel->lock)))
         return send_otherwise(worker, fiber, channel, item);
     struct ci_item_ring *ring = &channel->ring;
@@ -283,12 +282,12 @@ int coir_channel_send(coir_channel *channel, const void *item)
             ci_item_copy_usual(receiver->item, item, ring->item_size))
             return grant_and_return(worker, channel, receiver, receiver->items_max ? 1 : 0);
     } else if (ci_likely(!channel->closed)) {
-        if (ring->count == ring->slots) {
-            if (ring->capacity == 0)
+        size_t count = ring->count;
+        if (count == ring->slots) {
+            if (count == ring->capacity && channel->overflow == COIR_OVERFLOW_WAIT)
                 return queue_sender(worker, channel, fiber, item);
-        } else if (ci_item_copy_usual(ci_item_ring_slot(ring, ring->count), item,
-                                      ring->item_size)) {
-            ci_show(&ring->count, ring->count + 1);
+        } else if (ci_item_copy_usual(ci_item_ring_slot(ring, count), item, ring->item_size)) {
+            ci_show(&ring->count, count + 1);
             ci_lock_give_tried(channel->lock);
             return ci_spend_and_return(worker);
         }
@@ -312,22 +311,28 @@ static CI_NOINLINE ssize_t receive_otherwise(struct ci_worker *worker, struct ci
     return ci_spend_and_return(worker);
 }
 
+static CI_NOINLINE int receive_one_otherwise(struct ci_worker *worker, struct ci_fiber *fiber,
+                                             coir_channel *channel, void *item)
+{
+    return (int)receive_otherwise(worker, fiber, channel, item, 0);
+}
+
 int coir_channel_recv(coir_channel *channel, void *item)
 {
     if (CI_DEBUG && (!channel || !item)) /* dear: see docs/benchmarks */
         return CI_MISUSE(-EINVAL, "channel or item is NULL");
-    int rc = 0;
-    struct ci_fiber *fiber = ci_fiber_enter(&rc);
-    if (ci_unlikely(!fiber))
-        return rc;
     struct ci_worker *worker = ci_worker_current;
+    struct ci_fiber *fiber = ci_fiber_of_call(worker);
+    if (ci_unlikely(!fiber))
+        return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
     if (ci_unlikely(!ci_lock_try(channel->lock)))
-        return (int)receive_otherwise(worker, fiber, channel, item, 0);
+        return receive_one_otherwise(worker, fiber, channel, item);
     struct ci_item_ring *ring = &channel->ring;
     struct ci_wait *sender = ci_wait_first(&channel->senders);
     if (sender) {
-        if (ring->capacity == 0 && !ci_runnable_is_branch(sender->runnable) &&
-            ci_item_copy_usual(item, sender->item, ring->item_size))
+        if (!ci_runnable_is_branch(sender->runnable) && !channel->observer &&
+            (ring->capacity == 0 ? ci_item_copy_usual(item, sender->item, ring->item_size)
+                                 : ci_item_ring_exchange(ring, item, sender->item)))
             return grant_and_return(worker, channel, sender, 0);
     } else if (ci_likely(!channel->observer && !channel->closed)) {
         if (!ring->count)
@@ -339,7 +344,7 @@ int coir_channel_recv(coir_channel *channel, void *item)
         }
     }
     ci_lock_give_tried(channel->lock);
-    return (int)receive_otherwise(worker, fiber, channel, item, 0);
+    return receive_one_otherwise(worker, fiber, channel, item);
 }
 
 ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_max)

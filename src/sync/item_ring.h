@@ -85,6 +85,20 @@ CI_INLINE void ci_item_ring_drop(struct ci_item_ring *ring)
     ci_show(&ring->count, ring->count - 1);
 }
 
+/* Of a full ring, with items of a usual size: moves the oldest item out, and adds a copy of
+ * another, which is its slot's then. */
+CI_INLINE bool ci_item_ring_exchange(struct ci_item_ring *ring, void *oldest, const void *item)
+{
+    char *slot = ci_item_ring_slot(ring, 0);
+    ci_check(ring->count == ring->slots, "item_ring.h 1");
+    if (!ci_item_copy_usual(oldest, slot, ring->item_size))
+        return false;
+    ci_item_copy_usual(slot, item, ring->item_size);
+    if (++ring->head == ring->slots)
+        ring->head = 0;
+    return true;
+}
+
 /* Moves the oldest item out. */
 CI_INLINE void ci_item_ring_take(struct ci_item_ring *ring, void *item)
 {

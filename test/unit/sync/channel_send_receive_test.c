@@ -130,6 +130,52 @@ TEST_SIM(items_of_any_size_arrive_whole)
         }
 }
 
+/* Senders that wait for room in a full ring: their items come in the order in which they began to
+ * wait, and the item of one that is cancelled does not. */
+enum { WAITING = 7, CANCELLED = 2 };
+struct waiting {
+    coir_channel *channel;
+    uint64_t number;
+};
+
+static int send_number(void *arg)
+{
+    const struct waiting *waiting = arg;
+    return coir_channel_send(waiting->channel, &waiting->number);
+}
+
+TEST_REAL(senders_of_a_full_ring_are_served_in_order)
+{
+    for (size_t capacity = 1; capacity <= 3; capacity++) {
+        struct waiting waiting[WAITING];
+        coir_handle handles[WAITING];
+        coir_channel *channel;
+        uint64_t item;
+        CHECK_EQ(coir_channel_new(sizeof item, capacity, &channel), 0);
+        COIR_SCOPE(scope);
+        for (item = 0; item < capacity; item++)
+            CHECK_EQ(coir_channel_send(channel, &item), 0);
+        for (size_t i = 0; i < WAITING; i++) {
+            waiting[i] = (struct waiting){channel, capacity + i};
+            coir_go_options options = COIR_GO_OPTIONS;
+            options.handle = &handles[i];
+            CHECK_EQ(coir_go_with(scope, &options, send_number, &waiting[i]), 0);
+            CHECK_EQ(coir_yield(), 0); /* it waits now */
+        }
+        coir_cancel(&handles[CANCELLED]);
+        CHECK_EQ(coir_join(&handles[CANCELLED]), -ECANCELED);
+        for (uint64_t expected = 0; expected < capacity + WAITING; expected++) {
+            if (expected == capacity + CANCELLED)
+                continue;
+            CHECK_EQ(coir_channel_recv(channel, &item), 0);
+            CHECK_EQ(item, expected);
+        }
+        CHECK_EQ(coir_channel_try_recv(channel, &item), -EAGAIN);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+        coir_channel_free(channel);
+    }
+}
+
 TEST_SIM(receiving_no_items_is_complete_at_once)
 {
     coir_channel *channel;

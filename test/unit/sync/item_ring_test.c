@@ -86,6 +86,50 @@ TEST(items_stay_in_order)
             in_order(capacities[i], seed);
 }
 
+/* A full ring stays full, and in order, wherever it begins. */
+static void exchanges(size_t item_size, size_t capacity)
+{
+    struct ci_item_ring ring;
+    uint8_t sent[16] = {0}, oldest[16] = {0}; /* numbered by their first byte */
+    allocations_left = 1;
+    CHECK_EQ(ci_item_ring_init(&ring, &few, item_size, capacity), 0);
+    for (; sent[0] < capacity; sent[0]++)
+        CHECK_EQ(ci_item_ring_put(&ring, sent), 0);
+    for (; sent[0] < 4 * capacity; sent[0]++) {
+        CHECK(ci_item_ring_exchange(&ring, oldest, sent));
+        CHECK_EQ(oldest[0], sent[0] - capacity);
+        CHECK(ring.count == capacity && ring.head < capacity);
+    }
+    for (size_t taken = sent[0] - capacity; taken < sent[0]; taken++) {
+        ci_item_ring_take(&ring, oldest);
+        CHECK_EQ(oldest[0], taken);
+    }
+    ci_item_ring_done(&ring);
+    CHECK_EQ(bytes_live, 0);
+}
+
+TEST(the_oldest_item_is_exchanged_for_a_new_one)
+{
+    static const size_t sizes[] = {1, 4, 8, 16};
+    for (size_t i = 0; i < ci_countof(sizes); i++)
+        for (size_t capacity = 1; capacity <= 5; capacity++)
+            exchanges(sizes[i], capacity);
+}
+
+TEST(items_of_an_unusual_size_are_not_exchanged)
+{
+    struct ci_item_ring ring;
+    uint8_t first[17] = {1}, item[17] = {7}, oldest[17] = {9};
+    allocations_left = 1;
+    CHECK_EQ(ci_item_ring_init(&ring, &few, sizeof item, 1), 0);
+    CHECK_EQ(ci_item_ring_put(&ring, first), 0);
+    CHECK(!ci_item_ring_exchange(&ring, oldest, item));
+    CHECK_EQ(oldest[0], 9);
+    ci_item_ring_take(&ring, oldest);
+    CHECK_EQ(oldest[0], 1);
+    ci_item_ring_done(&ring);
+}
+
 TEST(a_ring_that_cannot_grow_keeps_its_items)
 {
     struct ci_item_ring ring;
