@@ -36,36 +36,43 @@ static bool is_root(const char *line)
            begins(line, "generator_main ");
 }
 
-/* A stack begins with how the fiber was parked. Where a public function did that, shows it from
- * there on. */
+/* Whether a stack is worth showing from this function on: a public one, or one of the program's,
+ * known by its file, as the compiler may leave the frame of the public one for what parks. */
+static bool is_entry(const char *line)
+{
+    return begins(line, "coir_") ||
+           (begins(line + strcspn(line, " \n"), " at ") && !ci_place_is_own(line));
+}
+
+/* A stack begins with how the fiber was parked. Where an entry follows, shows it from there on. */
 struct shown {
     const struct ci_snapshot_line *line, *end;
     const char *symbol; /* the next line of its text */
     bool parked;        /* what parks was passed */
 };
 
-/* Whether one of the first frames of a stack has a public function. */
-static bool has_public(struct ci_dump_out *out, const struct ci_snapshot_line *line,
-                       const struct ci_snapshot_line *end)
+/* Whether one of the first frames of a stack has an entry. */
+static bool has_entry(struct ci_dump_out *out, const struct ci_snapshot_line *line,
+                      const struct ci_snapshot_line *end)
 {
     for (int i = 0;
          i < FIRST_FRAMES && line < end && line->kind == CI_LINE_FRAME && (i == 0 || !line->exact);
          i++, line++)
         for (const char *at = ci_symbol_of(out, line->address, line->exact); *at;
              at = strchr(at, '\n') + 1)
-            if (begins(at, "coir_"))
+            if (is_entry(at))
                 return true;
     return false;
 }
 
-/* The lines of a frame that are shown are passed to `fn`. `skips`: until a public function. */
+/* The lines of a frame that are shown are passed to `fn`. `skips`: until an entry. */
 typedef void put_function(struct ci_dump_out *out, const char *line, int len, void *arg);
 static void each_function(struct ci_dump_out *out, const struct ci_snapshot_line *line, bool *skips,
                           put_function *fn, void *arg)
 {
     for (const char *at = ci_symbol_of(out, line->address, line->exact), *end;
          (end = strchr(at, '\n')); at = end + 1) {
-        *skips = *skips && !begins(at, "coir_");
+        *skips = *skips && !is_entry(at);
         if (!*skips && !is_root(at))
             fn(out, at, (int)(end - at), arg);
     }
@@ -78,7 +85,7 @@ static const struct ci_snapshot_line *each_frame(struct ci_dump_out *out,
                                                  const struct ci_snapshot_line *end,
                                                  put_function *fn, void *arg)
 {
-    bool skips = has_public(out, line, end);
+    bool skips = has_entry(out, line, end);
     for (bool first = true; line < end && line->kind == CI_LINE_FRAME && (first || !line->exact);
          first = false, line++)
         each_function(out, line, &skips, fn, arg);

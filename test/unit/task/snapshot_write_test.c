@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "harness.h"
+#include "sys/symbol.h"
 #include "task/findings.h"
+#include "task/waiter.h"
 
 static struct ci_snapshot_task tasks[4];
 static struct ci_snapshot_line lines[3];
@@ -74,6 +76,30 @@ TEST(people_read_a_tree_in_which_equal_tasks_are_counted)
         "runtime 0, worker 1 does not answer, and its stack is not known\n";
     if (strcmp(body, wanted) != 0)
         test_fail(__FILE__, __LINE__, "%s\nis not\n%s", body, wanted);
+}
+
+static CI_NOINLINE int waits_here(int value)
+{
+    return value + 1;
+}
+
+/* The frame of a public function is not there: its last step was to park. */
+TEST(a_stack_is_shown_from_the_function_of_the_program)
+{
+    make();
+    CHECK_EQ(waits_here(1), 2);
+    tasks[1].line_count = 2;
+    lines[0] = (struct ci_snapshot_line){
+        .kind = CI_LINE_FRAME, .exact = true, .address = (void *)(uintptr_t)ci_park};
+    lines[1] = (struct ci_snapshot_line){.kind = CI_LINE_FRAME,
+                                         .address = (char *)(uintptr_t)waits_here + 1};
+    const char *all = written(COIR_DUMP_TEXT);
+    if (ci_has_symbols && (!strstr(all, "#0  waits_here at ") || strstr(all, "ci_park")))
+        test_fail(__FILE__, __LINE__, "%s", all);
+    lines[1].address = (char *)(uintptr_t)ci_park + 1; /* the library's alone: all of it */
+    all = written(COIR_DUMP_TEXT);
+    if (ci_has_symbols && !strstr(all, "#1  ci_park"))
+        test_fail(__FILE__, __LINE__, "%s", all);
 }
 
 /* Task 2 holds what task 1 waits for, and has let a scope open; worker 1 computes. */
