@@ -75,6 +75,9 @@ bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, str
         break;
     case CI_OP_SEND: submitted = ci_uring_submit_message(uring, slot, op, IORING_OP_SENDMSG); break;
     case CI_OP_ACCEPT:
+        /* what is in the backlog needs no enter of its own */
+        if ((op->result = (int32_t)ci_op_attempt(op)) != -EAGAIN)
+            return true;
         if ((submitted = ci_uring_submit(uring, slot, op, IORING_OP_ACCEPT, &sqe)))
             sqe->accept_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
         break;
