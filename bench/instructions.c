@@ -1,6 +1,6 @@
 /* One operation, again and again, for bench/instructions and test/e2e/costs to count. "request",
- * "pipelined" and "idle" are clients of a server of which something is counted. Usage:
- * bench_instructions OPERATION TIMES [ADDRESS] */
+ * "pipelined", "connections" and "idle" are clients of a server of which something is counted.
+ * Usage: bench_instructions OPERATION TIMES [ADDRESS] */
 #include <coir.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -364,6 +364,28 @@ static int run_idle(void)
     return coir_sleep_for(1000 * COIR_S);
 }
 
+/* Connections with one request each, all of them sent before the first answer is read. */
+static int run_connections(void)
+{
+    static const char last_request[] =
+        "GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    static char answer[500];
+    coir_stream **streams = calloc((size_t)times, sizeof *streams);
+    int rc = streams ? 0 : -1;
+    for (int i = 0; rc == 0 && i < times; i++)
+        if ((rc = coir_tcp_connect(address, &streams[i])) == 0)
+            rc = coir_write_all(streams[i], last_request, sizeof last_request - 1);
+    puts("sent");
+    fflush(stdout);
+    for (int i = 0; rc == 0 && i < times; i++) {
+        ssize_t n = coir_read(streams[i], answer, sizeof answer);
+        rc = n > 0 ? 0 : -1;
+        coir_close(streams[i]);
+    }
+    free(streams);
+    return rc;
+}
+
 static int start(void *arg)
 {
     static const struct {
@@ -375,7 +397,7 @@ static int start(void *arg)
         {"select", run_select},   {"select100", run_select100}, {"mutex", run_mutex},
         {"timer", run_timer},     {"fire", run_fire},           {"future", run_future},
         {"request", run_request}, {"pipelined", run_pipelined}, {"idle", run_idle},
-        {"echo", run_echo},       {"echoes", run_echoes},
+        {"echo", run_echo},       {"echoes", run_echoes},       {"connections", run_connections},
     };
     if (coir_channel_new(1, 1, &there) < 0 || coir_channel_new(1, 1, &back) < 0)
         return -1;

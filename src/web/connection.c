@@ -319,6 +319,9 @@ static coir_future *connection_poll(coir_future *future)
     case STARTING:
         if (connection->refused)
             return refuse(connection);
+        begin_idle_time(connection);
+        if (ci_http_turn_take(connection) == 0)
+            return call(connection); /* often the first request has come by now */
         break;
     case WAITING:
         ci_check(connection->idle.next, "connection.h 2"); /* `out`, which was NULL, lies there */

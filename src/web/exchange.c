@@ -228,6 +228,7 @@ static enum ci_http_verdict serve(struct ci_exchange *exchange)
         if (n <= 0)
             return n == -EAGAIN ? CI_HTTP_KEEP : CI_HTTP_CLOSE; /* a spurious wake-up, or the end */
         exchange->in.end = (size_t)n;
+        exchange->connection->called = true;
     }
     do
         next = serve_one(exchange);
