@@ -9,7 +9,7 @@
 
 #include "sys/call.h"
 
-enum { PIECE = 1 << 11 };
+enum { PIECE = 2 * CI_DUMP_SYMBOL };
 
 /* ---- text ---- */
 
@@ -57,7 +57,7 @@ static void put_character(struct ci_dump_out *out, char c)
 void ci_put_plain(struct ci_dump_out *out, const char *text)
 {
     for (; *text; text++)
-        put_character(out, (unsigned char)*text < ' ' ? '?' : *text);
+        put_character(out, (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
 }
 
 void ci_put_string(struct ci_dump_out *out, const char *text)

@@ -32,7 +32,7 @@ void ci_dump_out_done(struct ci_dump_out *out);
 /* Writes what is in the buffer; an error stays in `error`. */
 void ci_dump_out_flush(struct ci_dump_out *out);
 
-/* Less than 2 KiB at a time. */
+/* Less than two symbols at a time; more is cut. */
 void ci_put(struct ci_dump_out *out, const char *format, ...) COIR_PRINTF(2, 3);
 /* Text of the program, on one line; the same as a string of JSON. */
 void ci_put_plain(struct ci_dump_out *out, const char *text);

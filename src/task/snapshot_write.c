@@ -11,7 +11,7 @@
 #include "task/findings.h"
 #include "task/place.h"
 
-enum { SCHEMA = 1, FIRST_FRAMES = 8, FIRST_PARTIES = 20 };
+enum { SCHEMA = 1, FIRST_FRAMES = 8, FIRST_PARTIES = 20, INDENT_MOST = 200 };
 static const coir_time shown_wait = 5 * COIR_MS; /* less is 0.00 s */
 
 #define VERSION "%d.%d.%d"
@@ -108,17 +108,25 @@ struct place {
     int indent, number;
 };
 
+/* A line is indented by its depth, up to a limit, as a deep tree would be all spaces. */
+static void put_indent(struct ci_dump_out *out, int indent)
+{
+    ci_put(out, "%*s", indent < INDENT_MOST ? indent : INDENT_MOST, "");
+}
+
 static void put_text_function(struct ci_dump_out *out, const char *line, int len, void *arg)
 {
     struct place *place = arg;
-    ci_put(out, "%*s#%-3d%.*s\n", place->indent, "", place->number++, len, line);
+    put_indent(out, place->indent);
+    ci_put(out, "#%-3d%.*s\n", place->number++, len, line);
 }
 
 static void put_text_future(struct ci_dump_out *out, const struct ci_snapshot_line *line,
                             struct place *place)
 {
     const char *poll = ci_symbol_of(out, line->address, true);
-    ci_put(out, "%*s#%-3d", place->indent + 4 * line->depth, "", place->number++);
+    put_indent(out, place->indent + 4 * line->depth);
+    ci_put(out, "#%-3d", place->number++);
     ci_put_plain(out, line->name ? line->name : "?");
     ci_put(out, ", a future of %.*s\n", (int)strcspn(poll, "\n"), poll);
 }
@@ -140,7 +148,10 @@ static void put_text_stack(struct ci_dump_out *out, const struct ci_snapshot_tas
             if (line > first || line + 1 == end || line[1].kind != CI_LINE_FRAME)
                 put_text_future(out, line, &place);
             break;
-        case CI_LINE_MEMBER: ci_put(out, "%*s- a member:\n", indent + 4 * line->depth, ""); break;
+        case CI_LINE_MEMBER:
+            put_indent(out, indent + 4 * line->depth);
+            ci_put(out, "- a member:\n");
+            break;
         }
         line++;
     }
@@ -191,7 +202,9 @@ static void put_text_wait(struct ci_dump_out *out, const struct ci_snapshot_task
     ci_put_plain(out, task->waits_for ? task->waits_for : "?");
     if (task->note.object) {
         const char *name = name_of_object(out, task);
-        ci_put(out, *name ? " %p (%s)" : " %p", task->note.object, name);
+        ci_put(out, *name ? " %p (" : " %p", task->note.object);
+        ci_put_plain(out, name);
+        ci_put(out, *name ? ")" : "");
     }
     if (task->note.task)
         ci_put(out, " %p", task->note.task);
@@ -212,7 +225,8 @@ static void put_text_spawn(struct ci_dump_out *out, const struct ci_snapshot_tas
     if (!task->spawned_at)
         return;
     const char *symbol = ci_symbol_of(out, task->spawned_at, false);
-    ci_put(out, "%*sspawned by %.*s\n", indent, "", (int)strcspn(symbol, "\n"), symbol);
+    put_indent(out, indent);
+    ci_put(out, "spawned by %.*s\n", (int)strcspn(symbol, "\n"), symbol);
 }
 
 /* How many tasks one task stands for, and the longest of their waits. */
@@ -225,7 +239,7 @@ static void put_text_task(struct ci_dump_out *out, const struct ci_snapshot_task
                           const struct folded *folded)
 {
     int indent = 2 + 2 * task->depth;
-    ci_put(out, "%*s", indent, "");
+    put_indent(out, indent);
     put_text_name(out, task);
     ci_put(out, " %p", task->id);
     if (folded->count > 1)
@@ -335,8 +349,9 @@ static void put_text_worker(struct ci_dump_out *out, const struct ci_snapshot_wo
     if (!worker->answered && worker->trace_error)
         ci_put(out, " does not answer, and its stack is not known");
     else if (!worker->answered)
-        ci_put(out, " does not answer; it runs%s%s", *worker->running_name ? " " : "",
-               worker->running_name);
+        ci_put(out, " does not answer; it runs%s", *worker->running_name ? " " : "");
+    if (!worker->answered && !worker->trace_error)
+        ci_put_plain(out, worker->running_name);
     ci_put(out, "\n");
     bool skips = false;
     for (int i = 0; !worker->answered && !worker->trace_error && i < worker->traced.count; i++) {
@@ -428,8 +443,9 @@ static void put_text_head(struct ci_dump_out *out, const struct ci_finding *find
         break;
     case CI_FINDS_COMPUTING:
         place = place_of_worker(out, worker);
-        ci_put(out, "finding: %s %p on worker %d computes without a wait, in %.*s",
-               *worker->running_name ? worker->running_name : "task",
+        ci_put(out, "finding: ");
+        ci_put_plain(out, *worker->running_name ? worker->running_name : "task");
+        ci_put(out, " %p on worker %d computes without a wait, in %.*s",
                (const void *)worker->running.task, worker->index, place.len, place.line);
         if (finding->count)
             ci_put(out, "; it holds a lock that others wait for (%zu):", finding->count);

@@ -48,6 +48,15 @@ TEST(text_is_escaped_and_written_whole)
     fclose(file);
 }
 
+TEST(a_line_with_the_longest_symbol_is_whole)
+{
+    begin(-1);
+    ci_put(&out, "%0*d at file.c:1\n", CI_DUMP_SYMBOL, 7);
+    CHECK(out.len == CI_DUMP_SYMBOL + sizeof " at file.c:1\n" - 1);
+    CHECK(out.buffer[out.len - 1] == '\n');
+    ci_dump_out_done(&out);
+}
+
 TEST(an_error_of_the_descriptor_is_kept)
 {
     begin(-1);

@@ -102,6 +102,24 @@ TEST(a_stack_is_shown_from_the_function_of_the_program)
         test_fail(__FILE__, __LINE__, "%s", all);
 }
 
+/* Each line of text stays one line, whatever the program calls its things and however deep. */
+TEST(no_name_and_no_depth_tears_a_line)
+{
+    make();
+    tasks[1].depth = 5000;
+    tasks[1].note.name = "lock\n\033[2J";
+    tasks[1].name[0] = 0x7f;
+    workers[1].trace_error = 0;
+    memcpy(workers[1].running_name, "two\nlines", sizeof "two\nlines");
+    written(COIR_DUMP_TEXT);
+    CHECK(
+        strstr(text, "  ? \"b\"? 0x20 waits for time 0x77 (lock??[2J) (7 to read) for 1.500 s, "));
+    CHECK(strstr(text, " #1  root, a future of 0x0\n"));
+    CHECK(strstr(text, "does not answer; it runs two?lines\n"));
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+        CHECK(strchr(line, '\n') && strcspn(line, "\n") < 400);
+}
+
 /* Task 2 holds what task 1 waits for, and has let a scope open; worker 1 computes. */
 static void make_findings(void)
 {
