@@ -29,7 +29,8 @@ COIR_SUSPENDS int coir_trace_start(size_t events_max);
 /* Ends tracing. What was recorded stays until the next coir_trace_start, and can be written.
  * Without a trace it does nothing.
  * Suspends: yes, until the workers have ended it.  Threads: worker.
- * Errors: -EBUSY the flight recorder runs (coir_recorder_stop ends it); those of coir_call_on.
+ * Errors: -EBUSY the flight recorder runs (coir_recorder_stop ends it), or another task is
+ * starting or stopping a trace; those of coir_call_on.
  * Cancel safety: some workers may be traced still; it may be called again. */
 COIR_SUSPENDS int coir_trace_stop(void);
 

@@ -37,11 +37,13 @@ int ci_trace_begin_all(size_t size, enum ci_tracing by)
 {
     coir_runtime *runtime = ci_worker_current->runtime;
     int32_t none = CI_TRACING_NONE;
-    if (!ci_compare_exchange(&runtime->traced, &none, (int32_t)by))
+    if (!ci_compare_exchange(&runtime->traced, &none, CI_TRACING_CHANGES))
         return -EBUSY;
     int rc = on_every_worker(begin_here, &size);
     if (rc < 0)
         ci_trace_end_all();
+    else
+        ci_store(&runtime->traced, (int32_t)by);
     return rc;
 }
 
@@ -70,10 +72,12 @@ int coir_trace_stop(void)
     int rc = 0;
     if (!ci_fiber_enter(&rc))
         return rc;
-    if (ci_load(&ci_worker_current->runtime->traced) == CI_TRACING_RECORDER)
-        return -EBUSY;
-    if ((rc = on_every_worker(end_here, NULL)) == 0)
-        ci_store(&ci_worker_current->runtime->traced, 0);
+    coir_runtime *runtime = ci_worker_current->runtime;
+    int32_t asked = CI_TRACING_ASKED;
+    if (!ci_compare_exchange(&runtime->traced, &asked, CI_TRACING_CHANGES))
+        return asked == CI_TRACING_NONE ? 0 : -EBUSY;
+    rc = on_every_worker(end_here, NULL);
+    ci_store(&runtime->traced, rc == 0 ? CI_TRACING_NONE : CI_TRACING_ASKED);
     return rc;
 }
 

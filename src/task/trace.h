@@ -131,7 +131,12 @@ CI_COLD void ci_trace_begin_for_probes(struct ci_worker *worker);
 void ci_trace_free(struct ci_worker *worker);
 
 /* All workers, in a fiber. -EBUSY they trace already; as coir_trace_start. */
-enum ci_tracing { CI_TRACING_NONE, CI_TRACING_ASKED, CI_TRACING_RECORDER };
+enum ci_tracing {
+    CI_TRACING_NONE,
+    CI_TRACING_ASKED,
+    CI_TRACING_RECORDER,
+    CI_TRACING_CHANGES /* a task begins or ends it, worker by worker */
+};
 int ci_trace_begin_all(size_t size, enum ci_tracing by);
 void ci_trace_end_all(void);
 

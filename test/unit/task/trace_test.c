@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "task/current.h"
+#include "task/runtime.h"
 
 /* What was written, as text. */
 static char *written(void)
@@ -334,4 +336,55 @@ TEST_REAL(what_cannot_be_done_is_said)
     CHECK_EQ(coir_yield(), 0);
     CHECK_EQ(coir_trace_write(-1), -EBADF);
     CHECK_EQ(coir_trace_stop(), 0);
+}
+
+static int start_trace(void *arg)
+{
+    (void)arg;
+    return coir_trace_start(16);
+}
+
+static int stop_trace(void *arg)
+{
+    (void)arg;
+    return coir_trace_stop();
+}
+
+static int is_traced(void *arg)
+{
+    *(bool *)arg = ci_worker_current->trace != NULL;
+    return 0;
+}
+
+/* While a task calls `fn`, and has not reached every worker, others are refused. */
+static void change(coir_task_fn *fn, bool traced_then)
+{
+    coir_runtime *runtime = coir_runtime_current();
+    int32_t before = ci_load(&runtime->traced);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, fn, NULL), 0);
+    while (ci_load(&runtime->traced) == before)
+        CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_trace_stop(), -EBUSY);
+    CHECK_EQ(coir_trace_start(0), -EBUSY);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    for (int i = 0; i < runtime->worker_count; i++) {
+        bool traced = !traced_then;
+        CHECK_EQ(coir_call_on(i, is_traced, &traced), 0);
+        CHECK_EQ(traced, traced_then);
+    }
+}
+
+static void starts_and_stops_exclude_each_other_body(void)
+{
+    for (int i = 0; i < 20; i++) {
+        change(start_trace, true);
+        change(stop_trace, false);
+        CHECK_EQ(coir_trace_stop(), 0);
+    }
+}
+
+TEST(starts_and_stops_exclude_each_other)
+{
+    test_in_runtime(starts_and_stops_exclude_each_other_body, 3);
 }
