@@ -43,6 +43,13 @@ static const char *as_bytes(char *text, double bytes)
     return text;
 }
 
+/* Without control characters: a terminal would obey what a server sends. */
+static void write_plain(FILE *out, const char *text, int len)
+{
+    for (int i = 0; i < len; i++)
+        fputc((unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i], out);
+}
+
 /* ---- the parts ---- */
 
 static void write_head(FILE *out, const char *where, const struct metrics *before,
@@ -174,7 +181,9 @@ void frame_write_text(FILE *out, const char *text, int rows, int columns)
 {
     for (int row = 0; *text && row < rows; row++) {
         int len = (int)strcspn(text, "\n");
-        fprintf(out, "%.*s\n", len < columns ? len : columns, text);
+        int shown = (int)strcspn(text, "\r\n");
+        write_plain(out, text, shown < columns ? shown : columns);
+        fputc('\n', out);
         text += len + (text[len] == '\n');
     }
 }

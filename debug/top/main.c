@@ -18,7 +18,7 @@ static const char usage[] = "usage: coir-top [-1] [-t] [-s SECONDS] [-p PREFIX] 
                             "  -p PREFIX   where the routes of coir_route_debug are (/debug/)\n"
                             "keys: t tasks and their stacks, or numbers; q the end\n";
 
-enum { ANSWER_MOST = 64 << 20, FIRST_SIZE = 1 << 16 };
+enum { ANSWER_MOST = 64 << 20, FIRST_SIZE = 1 << 16, PREFIX_MOST = 200, ANSWER_SHOWN = 200 };
 static const coir_time answer_timeout = 5 * COIR_S;
 
 struct top {
@@ -61,7 +61,8 @@ static int take_body(char **text)
 {
     const char *body = strstr(*text, "\r\n\r\n");
     if (!body || strncmp(*text, "HTTP/1.1 200 ", 13) != 0) {
-        fprintf(stderr, "coir-top: the server answers: %.*s\n", (int)strcspn(*text, "\r\n"), *text);
+        fputs("coir-top: the server answers: ", stderr);
+        frame_write_text(stderr, *text, 1, ANSWER_SHOWN);
         return -EPROTO;
     }
     memmove(*text, body + 4, strlen(body + 4) + 1);
@@ -194,7 +195,11 @@ static int read_options(struct top *top, int argc, char **argv)
         switch (option) {
         case '1': top->once = true; break;
         case 't': top->shows_tasks = true; break;
-        case 'p': top->prefix = optarg; break;
+        case 'p':
+            top->prefix = optarg;
+            if (strlen(optarg) > PREFIX_MOST)
+                return -EINVAL;
+            break;
         case 's':
             top->interval = (coir_time)(strtod(optarg, &end) * 1e9);
             if (*end || end == optarg || top->interval <= 0)

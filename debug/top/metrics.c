@@ -64,7 +64,8 @@ bool sample_label(const struct sample *sample, const char *label, char *value, s
         at += 2;
         for (; *at && *at != '"' && size > 1; size--) {
             at += *at == '\\' && at[1];
-            *value++ = *at++;
+            *value++ = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at; /* for a terminal */
+            at++;
         }
         *value = '\0';
         return true;
