@@ -69,7 +69,7 @@ COIR_API int coir_recorder_write(const char *reason);
 /* Stops the flight recorder of the calling runtime. A file that is being written is finished first.
  * Without a recorder it does nothing.
  * Suspends: yes, until the workers have ended it.  Threads: worker.
- * Errors: those of coir_call_on.
+ * Errors: those of coir_call_on: some workers still record, and it may be called again.
  * Cancel safety: it is stopped all the same. */
 COIR_SUSPENDS int coir_recorder_stop(void);
 

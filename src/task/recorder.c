@@ -328,12 +328,12 @@ static int start(const coir_recorder_options *options)
         return rc;
     if ((rc = ci_trace_begin_all(recorder->size, CI_TRACING_RECORDER)) == 0 &&
         (rc = point_all(recorder)) < 0)
-        ci_trace_end_all();
+        ci_trace_end_all(CI_TRACING_RECORDER);
     if (options->crash)
         ci_crash_watch_add(&recorder->crash);
-    if (rc < 0)
+    if (rc < 0 && ci_load(&runtime->traced) != CI_TRACING_RECORDER)
         stop_recorder(recorder);
-    else
+    else /* also where its traces could not be ended: they point at it */
         ci_store(&runtime->recorder, recorder);
     return rc;
 }
@@ -375,7 +375,9 @@ int coir_recorder_stop(void)
     struct ci_recorder *recorder = ci_exchange(&runtime->recorder, NULL);
     if (!recorder)
         return 0;
-    ci_trace_end_all();
-    stop_recorder(recorder);
-    return 0;
+    if ((rc = ci_trace_end_all(CI_TRACING_RECORDER)) < 0)
+        ci_store(&runtime->recorder, recorder); /* traces still point at it */
+    else
+        stop_recorder(recorder);
+    return rc;
 }

@@ -13,12 +13,16 @@ enum { EVENTS = 1 << 16, EVENTS_MOST = 1 << 24 };
 
 /* ---- beginning and ending ---- */
 
+/* Also on those after one where it fails, which cannot be called without memory. The first error.
+ */
 static int on_every_worker(coir_task_fn *fn, void *arg)
 {
-    int rc = 0, count = ci_worker_current->runtime->worker_count;
-    for (int i = 0; rc == 0 && i < count; i++)
-        rc = coir_call_on(i, fn, arg);
-    return rc;
+    int first = 0, count = ci_worker_current->runtime->worker_count;
+    for (int i = 0; i < count; i++) {
+        int rc = coir_call_on(i, fn, arg);
+        first = first ? first : rc;
+    }
+    return first;
 }
 
 static int begin_here(void *size)
@@ -41,17 +45,18 @@ int ci_trace_begin_all(size_t size, enum ci_tracing by)
         return -EBUSY;
     int rc = on_every_worker(begin_here, &size);
     if (rc < 0)
-        ci_trace_end_all();
+        ci_trace_end_all(by);
     else
         ci_store(&runtime->traced, (int32_t)by);
     return rc;
 }
 
-void ci_trace_end_all(void)
+int ci_trace_end_all(enum ci_tracing by)
 {
     COIR_SHIELD;
-    on_every_worker(end_here, NULL);
-    ci_store(&ci_worker_current->runtime->traced, CI_TRACING_NONE);
+    int rc = on_every_worker(end_here, NULL);
+    ci_store(&ci_worker_current->runtime->traced, rc == 0 ? CI_TRACING_NONE : (int32_t)by);
+    return rc;
 }
 
 int coir_trace_start(size_t events_max)

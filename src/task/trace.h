@@ -138,7 +138,8 @@ enum ci_tracing {
     CI_TRACING_CHANGES /* a task begins or ends it, worker by worker */
 };
 int ci_trace_begin_all(size_t size, enum ci_tracing by);
-void ci_trace_end_all(void);
+/* An error: some workers still trace, and it may be tried again. */
+int ci_trace_end_all(enum ci_tracing by);
 
 /* ---- the text (trace_text.c) ---- */
 

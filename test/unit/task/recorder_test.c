@@ -128,6 +128,46 @@ TEST_REAL(there_is_one_at_a_time)
     CHECK_EQ(take_files(), 0);
 }
 
+enum { TASKS_MOST = 8 };
+
+static int keep_yielding(void *stop)
+{
+    while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED))
+        CHECK_EQ(coir_yield(), 0);
+    return 0;
+}
+
+static int record_until_full(void *arg)
+{
+    int stop = 0, rc;
+    COIR_SCOPE(scope);
+    (void)arg;
+    coir_recorder_options options = options_in_dir();
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    for (int i = 0; i < 2; i++)
+        while ((rc = coir_go_on(scope, i, keep_yielding, &stop)) == 0)
+            ;
+    CHECK_EQ(rc, -EAGAIN);
+    CHECK_EQ(coir_recorder_stop(), -EAGAIN);
+    CHECK_EQ(coir_yield(), 0); /* it is there still: the turn is traced */
+    CHECK_EQ(coir_recorder_write("not stopped"), 0);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 1);
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    return coir_recorder_stop();
+}
+
+/* To stop it takes a task of each worker. */
+TEST(a_stop_that_finds_no_place_for_a_task_may_be_repeated)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 2;
+    config.tasks_max = TASKS_MOST;
+    CHECK_EQ(test_run(&config, record_until_full, NULL), 0);
+}
+
 TEST_REAL(a_file_that_cannot_be_written_ends_nothing)
 {
     coir_recorder_options options = options_in_dir();
@@ -136,13 +176,6 @@ TEST_REAL(a_file_that_cannot_be_written_ends_nothing)
     CHECK_EQ(coir_recorder_write("in vain"), 0);
     CHECK_EQ(coir_recorder_stop(), 0);
     CHECK_EQ(take_files(), 0);
-}
-
-static int keep_yielding(void *stop)
-{
-    while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED))
-        CHECK_EQ(coir_yield(), 0);
-    return 0;
 }
 
 /* The ring is small, so that the workers overwrite it while it is read. */
