@@ -2,20 +2,22 @@
 
 #ifdef __linux__
 #include <limits.h>
-#include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+/* linux/futex.h, which not every C library comes with */
+enum { WAIT_PRIVATE = 128, WAKE_PRIVATE = 129 };
+
 void ci_futex_wait(uint32_t *word, uint32_t value, coir_time timeout)
 {
     struct timespec time = {timeout / COIR_S, timeout % COIR_S};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, timeout == COIR_NEVER ? NULL : &time);
+    syscall(SYS_futex, word, WAIT_PRIVATE, value, timeout == COIR_NEVER ? NULL : &time);
 }
 
 void ci_futex_wake(uint32_t *word)
 {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX);
+    syscall(SYS_futex, word, WAKE_PRIVATE, INT_MAX);
 }
 #else
 #include "base/atomic.h"
