@@ -140,10 +140,9 @@ static int bio_read(BIO *bio, char *data, size_t len, size_t *ret_read)
 static long bio_control(BIO *bio, int command, long number, void *pointer)
 {
     (void)number, (void)pointer;
-    const struct ci_tls_stream *stream = BIO_get_data(bio);
     switch (command) {
     case BIO_CTRL_FLUSH: return 1; /* the filter flushes after each call of OpenSSL */
-    case BIO_CTRL_EOF: return stream->transport_ended;
+    case BIO_CTRL_EOF: return ((const struct ci_tls_stream *)BIO_get_data(bio))->transport_ended;
     default: return 0;
     }
 }

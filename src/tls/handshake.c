@@ -95,9 +95,13 @@ static int flush(struct ci_tls_stream *stream)
     return rc;
 }
 
-/* `limit`: its deadline is that of the default host, until the client has asked for another. */
+/* `limit`: its deadline is that of the default host, until the client has asked for another. A
+ * server's first step has nothing to do before the ClientHello. */
 static int shake_hands(struct ci_tls_stream *stream, coir_cancel_scope *limit)
 {
+    int hello = stream->tls->server ? coir_stream_wait(stream->transport, COIR_READ) : 0;
+    if (hello < 0)
+        return hello;
     for (const struct ci_tls_host *host = stream->config;;) {
         int result = do_step(stream);
         if (stream->config != host) {
