@@ -90,6 +90,11 @@ int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_ti
     return 0;
 }
 
+int ci_sys_process_id(void)
+{
+    return (int)getpid();
+}
+
 uint64_t ci_sys_random(void)
 {
     uint64_t number = 0;

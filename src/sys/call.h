@@ -34,6 +34,9 @@ void ci_sys_eventfd_drain(coir_fd fd);
  * ci_driver_kind.resolve; -EAGAIN: it does not know the name. */
 int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_time *ret_delay);
 
+/* The calling process. */
+int ci_sys_process_id(void);
+
 /* A number from the system's generator. */
 uint64_t ci_sys_random(void);
 

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/options.h"
@@ -81,7 +80,7 @@ enum { NAME_SIZE = PATH_MOST + 80 };
 
 static void make_name(const struct ci_recorder *recorder, uint32_t file, char *name)
 {
-    const uint64_t numbers[] = {(uint64_t)getpid(), recorder->number, file};
+    const uint64_t numbers[] = {(uint64_t)ci_sys_process_id(), recorder->number, file};
     size_t len = strlen(recorder->path);
     memcpy(name, recorder->path, len);
     for (size_t i = 0; i < ci_countof(numbers); i++) {

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "coir/version.h"
+#include "sys/call.h"
 #include "task/dump_out.h"
 #include "task/findings.h"
 #include "task/place.h"
@@ -478,7 +478,7 @@ static int put_text(struct ci_dump_out *out)
     int rc = folded ? fold(snapshot, folded) : -ENOMEM;
     if (rc == 0) {
         ci_put(out, "coir " VERSION ", process %d: %zu tasks; build id %s\n", VERSION_NUMBERS,
-               (int)getpid(), snapshot->tasks.count,
+               ci_sys_process_id(), snapshot->tasks.count,
                *ci_program_id(out) ? ci_program_id(out) : "unknown");
     }
     for (size_t i = 0; rc == 0 && i < snapshot->workers.count; i++) {
@@ -692,7 +692,7 @@ static int put_json(struct ci_dump_out *out)
     ci_put(out,
            "{\"threadDump\":{\"schema\":%d,\"runtimeVersion\":\"coir " VERSION
            "\",\"processId\":%d,",
-           SCHEMA, VERSION_NUMBERS, (int)getpid());
+           SCHEMA, VERSION_NUMBERS, ci_sys_process_id());
     if (*ci_program_id(out))
         ci_put(out, "\"buildId\":\"%s\",", ci_program_id(out));
     ci_put(out, "\n\"workers\":[");

@@ -8,7 +8,8 @@
  *    host's address, for names that are no number and pages of others, but not for the metrics of
  * coir_route_metrics; 409 for a trace only while another one is made.
  * 2. Metrics and events are whole, and no counter of them goes back.
- * 3. The tasks that sleep all the time are in each dump, once, and in the text.
+ * 3. The tasks that sleep all the time are in each dump, once, and in the text. The process that
+ * it names is the simulated one: a real number would make dumps of one seed differ in length.
  * 4. A trace is whole.
  * 5. A server that drains ends soon, whoever follows its events. */
 #include <coir.h>
@@ -135,6 +136,7 @@ static void look_at_tasks(const struct looker *looker, const char *host, bool ma
     int status = ask(looker, as_text ? "GET /debug/tasks?format=text" : "GET /debug/tasks", host,
                      ROOM - 1, &body);
     MUST_BE(status, may ? 200 : 403);
+    MUST(!may || strstr(body, as_text ? ", process 1001: " : "\"processId\":1001,"));
     for (int i = 0; may && i < SLEEPERS; i++) {
         char name[30];
         snprintf(name, sizeof name, as_text ? "sleeper %d" : "\"sleeper %d\"", i);

@@ -106,6 +106,12 @@ uint64_t ci_sys_lookup_stamp(void)
     return 0;
 }
 
+/* The real number would make what contains it longer or shorter, depending on the run. */
+int ci_sys_process_id(void)
+{
+    return ci_k.process ? ci_kprocess_id(ci_k.process) : (int)getpid();
+}
+
 uint64_t ci_sys_random(void)
 {
     return ci_random_next(&ci_k.world->random);
