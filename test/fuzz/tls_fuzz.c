@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../openssl_random.h"
+#include "../openssl_time.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv);

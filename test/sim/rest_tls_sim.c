@@ -5,6 +5,7 @@
 
 #include "openssl_errors.h"
 #include "openssl_random.h"
+#include "openssl_time.h"
 #include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/rest.h"

@@ -13,6 +13,7 @@
 #include "openssl_errors.h"
 #include "openssl_memory.h"
 #include "openssl_random.h" /* the lengths of signatures depend on it */
+#include "openssl_time.h"
 
 /* UPLOAD, then the client's number, begins a connection of which the server sends nothing back. No
  * message begins with it. */
