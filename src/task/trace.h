@@ -63,7 +63,7 @@ struct ci_trace_event {
         const void *by;     /* WOKE, SPAWNED: the task that did; NULL: the loop */
         char name[16];      /* NAMED: the beginning of it */
         struct {            /* operations */
-            const void *op; /* with the task its identity: the record, or the object */
+            const void *op; /* its record, which is its identity until it ends; or the object */
             union ci_trace_detail detail;
         };
     };

@@ -147,12 +147,12 @@ static int64_t time_of(const struct text *text, uint64_t ticks)
 /* What is known of a task while the events go by. */
 struct seen {
     const void *task;
-    const char *awaited;                /* at the end of its last turn; NULL: not known */
-    const char *name;                   /* NULL: it has none */
-    const struct ci_trace_event *wake;  /* since then; NULL: none */
-    uint64_t waker_began;               /* the turn in which that was; 0: not known */
-    const struct ci_trace_event *waits; /* for an object; NULL: it does not */
-    bool open;                          /* an operation: it has begun */
+    const char *awaited;               /* at the end of its last turn; NULL: not known */
+    const char *name;                  /* NULL: it has none */
+    const struct ci_trace_event *wake; /* since then; NULL: none */
+    uint64_t waker_began;              /* the turn in which that was; 0: not known */
+    const struct ci_trace_event *open; /* the begin of its wait for an object, or of the operation
+                                          that this is; NULL: it has ended */
 };
 
 /* ---- who woke whom ---- */
@@ -189,15 +189,26 @@ static const char *io_name(uint32_t kind)
     return "unknown";
 }
 
+static bool is_io(const struct ci_trace_event *event)
+{
+    return event->kind == CI_TRACE_IO_BEGAN || event->kind == CI_TRACE_IO_ENDED;
+}
+
+/* Up to the first of its arguments, which the caller ends. */
+static void put_operation_head(struct text *text, const char *phase, int worker, uint64_t at,
+                               const struct ci_trace_event *event)
+{
+    put_event(text, phase, worker, time_of(text, at));
+    put(text, ",\"cat\":\"%s\",\"id\":\"%p\",\"name\":\"%s\",\"args\":{\"task\":\"%p\"",
+        is_io(event) ? "io" : "offload", event->op,
+        is_io(event) ? io_name(event->detail.kind) : "offloaded call", event->task);
+}
+
 static void put_operation(struct text *text, int worker, const struct ci_trace_event *event,
                           bool begins)
 {
-    bool is_io = event->kind == CI_TRACE_IO_BEGAN || event->kind == CI_TRACE_IO_ENDED;
-    put_event(text, begins ? "b" : "e", worker, time_of(text, event->at));
-    put(text, ",\"cat\":\"%s\",\"id\":\"%p\",\"name\":\"%s\",\"args\":{\"task\":\"%p\"",
-        is_io ? "io" : "offload", event->op, is_io ? io_name(event->detail.kind) : "offloaded call",
-        event->task);
-    if (is_io)
+    put_operation_head(text, begins ? "b" : "e", worker, event->at, event);
+    if (is_io(event))
         put(text, ",\"%s\":%d}}", begins ? "fd" : "result", event->detail.value);
     else
         put(text, ",\"function\":\"%p\"}}", (const void *)(uintptr_t)event->detail.fn);
@@ -217,13 +228,28 @@ static void put_wait(struct text *text, int worker, uint64_t at, const struct ci
 /* What an operation is called in the table: no task has that address. */
 static const void *key_of(const struct ci_trace_event *event)
 {
-    return (const void *)(((uintptr_t)event->task ^ (uintptr_t)event->op << 1) | 1);
+    return (const void *)((uintptr_t)event->op | 1);
+}
+
+/* What is open when its record is used again has ended, but the trace does not have its end. */
+static void put_lost_end(struct text *text, int worker, uint64_t at, const struct seen *seen)
+{
+    const struct ci_trace_event *open = seen->open;
+    if (!open)
+        return;
+    if (open->kind == CI_TRACE_WAITS) {
+        put_wait(text, worker, at, open, false);
+        return;
+    }
+    put_operation_head(text, "e", worker, at, open);
+    put(text, "}}");
 }
 
 static void put_begin(struct text *text, int worker, const struct ci_trace_event *event,
                       struct seen *operation)
 {
-    operation->open = true;
+    put_lost_end(text, worker, event->at, operation);
+    operation->open = event;
     put_operation(text, worker, event, true);
 }
 
@@ -232,7 +258,7 @@ static void put_end(struct text *text, int worker, const struct ci_trace_event *
 {
     if (operation->open)
         put_operation(text, worker, event, false);
-    operation->open = false;
+    operation->open = NULL;
 }
 
 /* ---- turns ---- */
@@ -358,9 +384,9 @@ int ci_trace_text_worker(struct ci_trace_space *space, const struct ci_trace_cop
             seen->name = seen->awaited = NULL; /* another task, in the same record */
             /* fall through */
         case CI_TRACE_WOKE:
-            if (seen->waits)
-                put_wait(text, copy->worker, event->at, seen->waits, false);
-            seen->waits = NULL;
+            if (seen->open)
+                put_wait(text, copy->worker, event->at, seen->open, false);
+            seen->open = NULL;
             seen->wake = event;
             seen->waker_began = began;
             break;
@@ -374,7 +400,8 @@ int ci_trace_text_worker(struct ci_trace_space *space, const struct ci_trace_cop
             break;
         case CI_TRACE_TAKEN: put_taken(text, copy->worker, event); break;
         case CI_TRACE_WAITS:
-            seen->waits = event;
+            put_lost_end(text, copy->worker, event->at, seen);
+            seen->open = event;
             put_wait(text, copy->worker, event->at, event, true);
             break;
         case CI_TRACE_IO_BEGAN:

@@ -145,6 +145,55 @@ TEST(an_operation_whose_begin_is_lost_is_left_out)
     CHECK(strstr(text, "\"name\":\"offloaded call\""));
 }
 
+/* The ends of operations of one record, each with its result, in text. */
+static void check_ends(const char *text, const void *op, const char *results)
+{
+    char id[40], found[100] = "";
+    snprintf(id, sizeof id, "\"id\":\"%p\"", op);
+    for (const char *at = text; (at = strstr(at, "{\"ph\":\"e\""));) {
+        char line[300];
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+        const char *result = strstr(line, "\"result\":");
+        if (strstr(line, id))
+            snprintf(found + strlen(found), sizeof found - strlen(found), "%s ",
+                     result ? strtok(strchr(result, ':') + 1, "}") : "lost");
+        at++;
+    }
+    CHECK(strcmp(found, results) == 0);
+}
+
+/* Addresses of tasks and operations are multiples of small numbers: sums of them coincide. */
+TEST(operations_are_told_apart)
+{
+    char *const base = (char *)(uintptr_t)0x10000;
+    const void *task = base + 0x1940, *other = base + 0x14c0;    /* 0xd80 apart, if xored ... */
+    const void *op = base + 0x31f20, *other_op = base + 0x319e0; /* ... and 0x6c0 */
+    const union ci_trace_detail began = {.kind = CI_OP_READ, .value = 7};
+    const union ci_trace_detail ended = {.kind = CI_OP_READ, .value = 1};
+    const union ci_trace_detail other_ended = {.kind = CI_OP_READ, .value = 2};
+    const char *text = TEXT_OF(goes_on(100), operation(CI_TRACE_IO_BEGAN, 110, task, op, began),
+                               operation(CI_TRACE_IO_BEGAN, 110, other, other_op, began),
+                               operation(CI_TRACE_IO_ENDED, 200, other, other_op, other_ended),
+                               operation(CI_TRACE_IO_ENDED, 210, task, op, ended));
+    check_ends(text, op, "1 ");
+    check_ends(text, other_op, "2 ");
+}
+
+TEST(a_record_that_is_used_again_ends_its_span)
+{
+    const union ci_trace_detail began = {.kind = CI_OP_READ, .value = 7};
+    const union ci_trace_detail ended = {.kind = CI_OP_READ, .value = 3};
+    const union ci_trace_detail lock = {.what = "a mutex"};
+    const char *text = TEXT_OF(goes_on(100), operation(CI_TRACE_IO_BEGAN, 110, ONE, TWO, began),
+                               operation(CI_TRACE_IO_BEGAN, 120, TWO, TWO, began),
+                               operation(CI_TRACE_IO_ENDED, 200, TWO, TWO, ended));
+    check_ends(text, TWO, "lost 3 ");
+    CHECK(strstr(text, "{\"ph\":\"e\",\"pid\":1,\"tid\":3,\"ts\":120.000,\"cat\":\"io\""));
+    text = TEXT_OF(goes_on(100), operation(CI_TRACE_WAITS, 110, ONE, TWO, lock),
+                   operation(CI_TRACE_WAITS, 130, ONE, TWO, lock));
+    CHECK(strstr(text, "{\"ph\":\"e\",\"pid\":1,\"tid\":3,\"ts\":130.000,\"cat\":\"object\""));
+}
+
 TEST(an_event_without_a_time_is_of_now)
 {
     const char *text =
