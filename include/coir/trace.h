@@ -36,7 +36,8 @@ COIR_SUSPENDS int coir_trace_stop(void);
 
 /* Writes what the trace holds to a descriptor, as JSON in the trace event format. The trace goes
  * on: as a flight recorder it is started once, and written when something was slow. The text is
- * made and written on a thread of coir_offload.
+ * made and written on a thread of coir_offload, which waits for room where the descriptor does not
+ * block.
  * Suspends: yes.  Threads: worker.  Owns: the descriptor is borrowed until the call returns.
  * Errors: those of write(2); -ENOENT nothing was traced; -ENOMEM; those of coir_call_on and
  * coir_offload.

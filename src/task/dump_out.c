@@ -1,38 +1,21 @@
 #include "task/dump_out.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sys/call.h"
+#include "sys/write_all.h"
 
 enum { PIECE = 2 * CI_DUMP_SYMBOL };
 
 /* ---- text ---- */
 
-/* The descriptor may be one that does not block, such as a terminal that is shared. */
-static int wait_for_room(coir_fd fd)
-{
-    struct pollfd ask = {.fd = fd, .events = POLLOUT};
-    int rc = ci_sys_poll(&ask, 1, -1);
-    return rc < 0 && rc != -EINTR ? rc : 0;
-}
-
 void ci_dump_out_flush(struct ci_dump_out *out)
 {
-    size_t at = 0;
-    while (at < out->len && !out->error) {
-        ssize_t n = ci_sys_write(out->fd, out->buffer + at, out->len - at);
-        if (n >= 0)
-            at += (size_t)n;
-        else if (n == -EAGAIN)
-            out->error = wait_for_room(out->fd);
-        else if (n != -EINTR)
-            out->error = (int)n;
-    }
+    if (!out->error)
+        out->error = ci_write_all(out->fd, out->buffer, out->len);
     out->len = 0;
 }
 

@@ -12,7 +12,7 @@
 
 #include "base/time.h"
 #include "driver/driver.h"
-#include "sys/call.h"
+#include "sys/write_all.h"
 #include "task/trace.h"
 
 enum { BUFFER = 1 << 14, QUOTED_MOST = 100 };
@@ -31,14 +31,8 @@ struct text {
 
 static void flush(struct text *text)
 {
-    size_t at = 0;
-    while (at < text->len && !text->error) {
-        ssize_t n = ci_sys_write(text->fd, text->buffer + at, text->len - at);
-        if (n >= 0)
-            at += (size_t)n;
-        else if (n != -EINTR)
-            text->error = (int)n;
-    }
+    if (!text->error)
+        text->error = ci_write_all(text->fd, text->buffer, text->len);
     text->len = 0;
 }
 
