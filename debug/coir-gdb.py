@@ -2,7 +2,7 @@
 
     coir tasks [NAME]           every task as the tree of scopes that it is
     coir task NAME bt [full]    the asynchronous stack of a task: futures, and the frames of fibers
-    coir task NAME [LEVEL]      lets bt, frame, up, down, info locals look at the task's fiber
+    coir task NAME              lets bt, frame, up, down, info locals look at the task's fiber
     coir task off               ends that; so does continuing the program
     coir scopes                 every open scope, with its tasks counted
     coir waits                  how many tasks wait for what, and where
@@ -10,6 +10,9 @@
 
 NAME is a task's name, or the address that coir tasks shows. gdb loads this file by itself where
 coir is installed; otherwise: (gdb) source .../coir-gdb.py
+
+What cannot be read, as in a core of a program that has overwritten its memory, is said where it
+would be shown; the rest is shown all the same.
 """
 import collections
 import functools
@@ -28,16 +31,40 @@ def container(pointer, type_name, member):
     return gdb.Value(int(pointer) - offset).cast(kind.pointer())
 
 
+class Damaged(gdb.GdbError):
+    """What was read cannot be true."""
+
+
+BRANCHES_MOST = 1 << 16
+
+
 def list_of(head, type_name, member):
     """The structs in a struct ci_list."""
-    node, last = head['next'], int(head.address)
+    node, last, seen = head['next'], int(head.address), set()
     while int(node) not in (0, last):
+        if int(node) in seen:
+            raise Damaged('a list leads back to 0x{:x}'.format(int(node)))
+        seen.add(int(node))
         yield container(node, type_name, member)
         node = node['next']
 
 
 def text(pointer, default):
-    return pointer.string() if int(pointer) else default
+    """A string of the program, without what a terminal would obey."""
+    if not int(pointer):
+        return default
+    return ''.join(character if character.isprintable() else '?'
+                   for character in pointer.string('utf-8', errors='replace'))
+
+
+def indent_of(depth):
+    """Of a line of a tree, up to a limit, as a deep tree would be all spaces."""
+    return '  ' * min(depth, 50)
+
+
+def complaint(error):
+    """Why something was not read."""
+    return 'cannot be read: {}'.format(str(error) or type(error).__name__)
 
 
 def function_at(address):
@@ -71,9 +98,12 @@ def workers(runtime):
 
 def scopes_of(runnable):
     """The task scopes that a runnable has open, the outermost first."""
-    found = []
+    found, seen = [], set()
     scope = runnable['cancel_scopes']
     while int(scope):
+        if int(scope) in seen:
+            raise Damaged('the scopes lead back to 0x{:x}'.format(int(scope)))
+        seen.add(int(scope))
         if int(scope['kind']) == KIND_TASKS:
             found.insert(0, container(scope, 'struct ci_scope', 'cancel_scope'))
         scope = scope['outer']
@@ -85,30 +115,76 @@ def tasks_of(scope):
 
 
 KIND_TASKS = 4
-Entry = collections.namedtuple('Entry', 'depth task scope worker')
+Entry = collections.namedtuple('Entry', 'depth task error')
+Opened = collections.namedtuple('Opened', 'depth scope opener error')
 
 
-def walk(scope, depth, worker):
-    for task in tasks_of(scope):
-        yield Entry(depth, task, scope, worker)
+def open_scopes(task):
+    """The task scopes that a task has open, and why the rest of them is missing, or None."""
+    found = []
+    try:
         for runnable in runnables_of(task):
-            for inner in scopes_of(runnable):
-                yield from walk(inner, depth + 1, worker)
+            found += scopes_of(runnable)
+    except Exception as error:
+        return found, error
+    return found, None
+
+
+def walk(root, depth):
+    """The tasks of a scope, each followed by those of the scopes it has open. An error stands where
+    what follows could not be read."""
+    rest, seen = [(depth, tasks_of(root))], set()
+    while rest:
+        depth, tasks = rest[-1]
+        try:
+            task = next(tasks)
+            if int(task) in seen:
+                raise Damaged('a task is twice in the tree: 0x{:x}'.format(int(task)))
+        except StopIteration:
+            rest.pop()
+            continue
+        except Exception as error:
+            rest.pop()
+            yield Entry(depth, None, error)
+            continue
+        seen.add(int(task))
+        yield Entry(depth, task, None)
+        scopes, error = open_scopes(task)
+        if error:
+            yield Entry(depth + 1, None, error)
+        rest += [(depth + 1, tasks_of(scope)) for scope in reversed(scopes)]
+
+
+def walk_scopes(root, opener):
+    """A scope, and those that its tasks have open, likewise."""
+    rest, seen = [Opened(0, root, opener, None)], set()
+    while rest:
+        opened = rest.pop()
+        yield opened
+        if opened.error or int(opened.scope) in seen:
+            continue
+        seen.add(int(opened.scope))
+        inner, depth = [], opened.depth + 1
+        try:
+            for task in tasks_of(opened.scope):
+                scopes, error = open_scopes(task)
+                inner += [Opened(depth, scope, safe_name_of(task), None) for scope in scopes]
+                if error:
+                    inner.append(Opened(depth, None, safe_name_of(task), error))
+        except Exception as error:
+            inner.append(Opened(depth, None, opened.opener, error))
+        rest += reversed(inner)
+
+
+def all_workers():
+    for runtime in runtimes():
+        yield from workers(runtime)
 
 
 def all_tasks():
-    for runtime in runtimes():
-        for worker in workers(runtime):
-            yield from walk(worker['root'], 0, worker)
-
-
-def all_scopes():
-    for runtime in runtimes():
-        for worker in workers(runtime):
-            yield worker['root']
-    for entry in all_tasks():
-        for runnable in runnables_of(entry.task):
-            yield from scopes_of(runnable)
+    """All that can be read."""
+    for worker in all_workers():
+        yield from (entry.task for entry in walk(worker['root'], 0) if not entry.error)
 
 
 def function_of(task):
@@ -125,13 +201,20 @@ def function_of(task):
 
 def name_of(task):
     if int(task['name']):
-        return task['name'].string()
+        return text(task['name'], '')
     root = task['root']
     if int(root['fn']):
         function = function_at(root['fn'])
         return function.print_name if function else '?'
     future = root['arg'].cast(gdb.lookup_type('coir_future').pointer())
     return text(future['kind']['name'], '?') if int(future) else '?'
+
+
+def safe_name_of(task):
+    try:
+        return name_of(task)
+    except Exception:
+        return '?'
 
 
 def runs(task):
@@ -180,6 +263,8 @@ def members_of(future):
     """The branches that run in a group or a set."""
     if is_kind(future, 'ci_group_kind'):
         group = container(future, 'struct ci_group', 'future')
+        if int(group['count']) > BRANCHES_MOST:
+            raise Damaged('a group of {} members'.format(int(group['count'])))
         branches = [group['branches'][i].address for i in range(int(group['count']))]
         return [branch for branch in branches if int(branch['end']['state']) == 1]
     if is_kind(future, 'set_kind'):
@@ -192,9 +277,12 @@ def members_of(future):
 
 def runnables_of(task):
     """A task's own runnable, and those of the members of what it awaits."""
-    rest = [task['runnable']]
+    rest, seen = [task['runnable']], set()
     while rest:
         runnable = rest.pop(0)
+        if int(runnable.address) in seen:
+            raise Damaged('a branch is a member of itself: 0x{:x}'.format(int(runnable.address)))
+        seen.add(int(runnable.address))
         yield runnable
         for future in chain(runnable):
             rest += [branch['runnable'] for branch in members_of(future)]
@@ -266,8 +354,9 @@ gdb.events.cont.connect(lambda event: unwinder.look_at(None) if unwinder.context
 def contexts_of(fiber):
     """Where a parked fiber is: its own context, then those of the resumers of its generators."""
     yield fiber['context']
-    generator = fiber['generator']
-    while int(generator):
+    generator, seen = fiber['generator'], set()
+    while int(generator) and int(generator) not in seen:
+        seen.add(int(generator))
         yield generator['resumer']
         generator = generator['outer']
 
@@ -429,8 +518,8 @@ def stack_of(runnable, full, indent=''):
 
 def find(name):
     """The task of a name or an address."""
-    matches = [entry.task for entry in all_tasks()
-               if name in (name_of(entry.task), '0x{:x}'.format(int(entry.task)))]
+    matches = [task for task in all_tasks()
+               if name in (safe_name_of(task), '0x{:x}'.format(int(task)))]
     if not matches:
         raise gdb.GdbError('no task {}; see coir tasks'.format(name))
     if len(matches) > 1:
@@ -453,17 +542,22 @@ class Tasks(gdb.Command):
         super().__init__('coir tasks', gdb.COMMAND_STACK)
 
     def invoke(self, argument, from_tty):
-        for runtime in runtimes():
-            for worker in workers(runtime):
-                print('worker {}'.format(int(worker['index'])))
-                for entry in walk(worker['root'], 1, worker):
-                    name = name_of(entry.task)
-                    if argument and argument not in name:
-                        continue
-                    cancelled = int(entry.task['runnable']['cancelled'])
-                    print('{}{} 0x{:x} {}{}, runs {}'.format(
-                        '  ' * entry.depth, name, int(entry.task), state_of(entry.task),
-                        ' (cancelled)' if cancelled else '', function_of(entry.task)))
+        for worker in all_workers():
+            print('worker {}'.format(int(worker['index'])))
+            for entry in walk(worker['root'], 1):
+                indent = indent_of(entry.depth)
+                if entry.error:
+                    print(indent + 'what follows ' + complaint(entry.error))
+                elif argument in safe_name_of(entry.task):
+                    print('{}{} 0x{:x} {}'.format(indent, safe_name_of(entry.task),
+                                                  int(entry.task), self.line_of(entry.task)))
+
+    def line_of(self, task):
+        try:
+            cancelled = ' (cancelled)' if int(task['runnable']['cancelled']) else ''
+            return '{}{}, runs {}'.format(state_of(task), cancelled, function_of(task))
+        except Exception as error:
+            return complaint(error)
 
 
 class Task(gdb.Command):
@@ -479,8 +573,11 @@ class Task(gdb.Command):
         if words == ['off']:
             unwinder.look_at(None)
             return
+        if words[1:] not in ([], ['bt'], ['bt', 'full']):
+            raise gdb.GdbError('after the NAME of a task (in quotes, if it has spaces) may follow '
+                               'bt, or bt full: not {}'.format(' '.join(words[1:])))
         task = find(words[0])
-        if words[1:2] == ['bt']:
+        if words[1:]:
             print('{} 0x{:x} {}'.format(name_of(task), int(task), state_of(task)))
             for line in stack_of(task['runnable'], 'full' in words):
                 print(line)
@@ -508,19 +605,22 @@ class Scopes(gdb.Command):
         super().__init__('coir scopes', gdb.COMMAND_STACK)
 
     def invoke(self, argument, from_tty):
-        for runtime in runtimes():
-            for worker in workers(runtime):
-                self.show(worker['root'].address, 'worker {}'.format(int(worker['index'])), 0)
+        for worker in all_workers():
+            name = 'worker {}'.format(int(worker['index']))
+            for opened in walk_scopes(worker['root'].address, name):
+                try:
+                    line = 'scope of {} {}'.format(opened.opener, complaint(opened.error)) \
+                        if opened.error else self.line_of(opened.scope, opened.opener)
+                except Exception as error:
+                    line = 'scope 0x{:x} of {} {}'.format(int(opened.scope), opened.opener,
+                                                          complaint(error))
+                print(indent_of(opened.depth) + line)
 
-    def show(self, scope, opener, depth):
+    def line_of(self, scope, opener):
         cancelled = ' (cancelled)' if scope['cancelled'] else ''
         resting = ', {} of them at rest'.format(int(scope['resting'])) if scope['resting'] else ''
-        print('{}scope 0x{:x} of {}: {} tasks{}{}'.format(
-            '  ' * depth, int(scope), opener, int(scope['live']), resting, cancelled))
-        for task in tasks_of(scope):
-            for runnable in runnables_of(task):
-                for inner in scopes_of(runnable):
-                    self.show(inner, name_of(task), depth + 1)
+        return 'scope 0x{:x} of {}: {} tasks{}{}'.format(int(scope), opener, int(scope['live']),
+                                                         resting, cancelled)
 
 
 class Waits(gdb.Command):
@@ -531,18 +631,35 @@ class Waits(gdb.Command):
 
     def invoke(self, argument, from_tty):
         counts = collections.Counter()
-        for entry in all_tasks():
-            lines = [line.split(None, 1)[1] for line in stack_of(entry.task['runnable'], False)
-                     if line.startswith('#')]
-            place = next((line for line in lines
-                          if ' at ' in line and not line.startswith('coir_')),
-                         lines[0] if lines else '')
-            counts[(state_of(entry.task), place)] += 1
-        for (state, place), count in counts.most_common():
-            print('{:6} {}: {}'.format(count, state, place))
-        resting = sum(int(scope['resting']) for scope in all_scopes())
+        for worker in all_workers():
+            for entry in walk(worker['root'], 0):
+                try:
+                    what = 'what follows ' + complaint(entry.error) if entry.error else \
+                        state_of(entry.task) + ': ' + self.place_of(entry.task)
+                except Exception as error:
+                    what = complaint(error)
+                counts[what] += 1
+        for what, count in counts.most_common():
+            print('{:6} {}'.format(count, what))
+        resting = self.count_resting()
         if resting:
             print('{:6} rest: they wait without a record'.format(resting))
+
+    def place_of(self, task):
+        lines = [line.split(None, 1)[1] for line in stack_of(task['runnable'], False)
+                 if line.startswith('#')]
+        return next((line for line in lines if ' at ' in line and not line.startswith('coir_')),
+                    lines[0] if lines else '')
+
+    def count_resting(self):
+        count = 0
+        for worker in all_workers():
+            for opened in walk_scopes(worker['root'].address, ''):
+                try:
+                    count += 0 if opened.error else int(opened.scope['resting'])
+                except Exception:
+                    continue
+        return count
 
 
 class Stack(gdb.Command):
