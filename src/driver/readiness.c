@@ -228,9 +228,31 @@ static CI_NOINLINE bool start_any(struct readiness *readiness, struct ci_op *op)
     return start_ours(readiness, slot, op);
 }
 
+/* Whether a poll of a descriptor of coir's has nothing to do but wait: none of its events holds by
+ * what is known, and the registration reports them. */
+CI_INLINE bool can_wait_for_events(const struct readiness *readiness, const struct ci_slot *slot,
+                                   const struct ci_op *op)
+{
+    unsigned directions = op->events & (COIR_READ | COIR_WRITE);
+    return slot->use == CI_SLOT_OURS && directions && !ci_op_events(op, slot->ready) &&
+           slot->registered && !slot->once && !(directions & ~(unsigned)slot->events) &&
+           !op->no_wait && !op->once && !readiness->selector->kind->rearm;
+}
+
+CI_INLINE bool start_poll(struct readiness *readiness, struct ci_op *op)
+{
+    if ((size_t)op->fd >= readiness->slot_count ||
+        !can_wait_for_events(readiness, &readiness->slots[op->fd], op))
+        return start_any(readiness, op);
+    park(readiness, &readiness->slots[op->fd], op);
+    return false;
+}
+
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct readiness *readiness = self(driver);
+    if (op->kind == CI_OP_POLL)
+        return start_poll(readiness, op);
     struct ci_slot *slot = slot_of_transfer(readiness, op);
     if (slot && slot->ready & wanted_by_transfer(op) && ci_slot_call(slot, op))
         return true; /* it was ready at the last look */
@@ -277,6 +299,16 @@ static void dispatch_watches(struct readiness *readiness, coir_fd fd)
     }
 }
 
+/* Whether an operation that is alone on its descriptor is complete with what holds: a read or write
+ * that is carried out, or a poll. */
+CI_INLINE bool ends_alone(struct ci_slot *slot, struct ci_op *op)
+{
+    if (op->kind <= CI_OP_WRITE)
+        return slot->ready & wanted_by_transfer(op) && ci_slot_call(slot, op);
+    int32_t events = op->kind == CI_OP_POLL ? ci_op_events(op, slot->ready) : 0;
+    return events && ci_op_complete(op, events);
+}
+
 /* Completes the operations that the event makes possible. */
 CI_INLINE void dispatch(struct readiness *readiness, const struct ci_ready *ready)
 {
@@ -300,9 +332,8 @@ CI_INLINE void dispatch(struct readiness *readiness, const struct ci_ready *read
             readiness->base.unwanted(&readiness->base, ready->fd);
         return;
     }
-    /* a read or write that is alone needs no list: after its `done` there is nothing left to do */
-    if (first->kind <= CI_OP_WRITE && !first->next && slot->ready & wanted_by_transfer(first) &&
-        ci_slot_call(slot, first)) {
+    /* one that is alone needs no list: after its `done` there is nothing left to do */
+    if (!first->next && ends_alone(slot, first)) {
         slot->ops = NULL;
         ci_op_done(&readiness->base, first);
         return;

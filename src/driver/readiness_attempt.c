@@ -44,17 +44,25 @@ CI_INLINE bool note(struct ci_slot *slot, struct ci_op *op, ssize_t rc, uint8_t 
 _Static_assert(CI_OP_READ < CI_OP_READV && CI_OP_WRITE < CI_OP_WRITEV && CI_OP_READV < CI_OP_WRITEV,
                "the kinds that move the bytes of a stream are the first");
 
-/* A read or write of one piece. */
-static bool transfer(struct ci_slot *slot, struct ci_op *op)
+/* A write of one piece. */
+CI_INLINE bool send_once(struct ci_slot *slot, struct ci_op *op)
 {
     ssize_t rc;
     do
-        rc = op->kind == CI_OP_WRITE ? ci_sys_send(op->fd, op->data, op->len)
-             : ci_unlikely(op->peek) ? ci_sys_peek(op->fd, op->buf, op->len)
-                                     : ci_sys_recv(op->fd, op->buf, op->len);
+        rc = ci_sys_send(op->fd, op->data, op->len);
     while (ci_unlikely(rc == -EINTR));
-    bool partial = rc > 0 && (size_t)rc < op->len && !op->peek;
-    return note(slot, op, rc, op->kind == CI_OP_WRITE ? COIR_WRITE : COIR_READ, partial);
+    return note(slot, op, rc, COIR_WRITE, rc > 0 && (size_t)rc < op->len);
+}
+
+/* A read of one piece. */
+CI_INLINE bool receive_once(struct ci_slot *slot, struct ci_op *op)
+{
+    ssize_t rc;
+    do
+        rc = ci_unlikely(op->peek) ? ci_sys_peek(op->fd, op->buf, op->len)
+                                   : ci_sys_recv(op->fd, op->buf, op->len);
+    while (ci_unlikely(rc == -EINTR));
+    return note(slot, op, rc, COIR_READ, rc > 0 && (size_t)rc < op->len && !op->peek);
 }
 
 /* Whether a short read of a descriptor says that nothing is left, or that does not matter: what is
@@ -78,18 +86,23 @@ static ssize_t receive_beside_descriptors(const struct ci_op *op, bool *cut)
     return rc;
 }
 
-bool ci_slot_call(struct ci_slot *slot, struct ci_op *op)
+static CI_NOINLINE bool call_any(struct ci_slot *slot, struct ci_op *op)
 {
     bool cut = false, is_transfer = op->kind <= CI_OP_WRITEV && !op->peek;
     ssize_t rc;
-    if (ci_likely(op->kind <= CI_OP_WRITE && may_read_plainly(slot, op)))
-        return transfer(slot, op);
     do
         rc = is_transfer && op->ancillary ? receive_beside_descriptors(op, &cut) : call(op);
     while (ci_unlikely(rc == -EINTR));
     uint8_t bit = ci_slot_wanted_by(op) & COIR_READ ? COIR_READ : COIR_WRITE;
     bool partial = is_transfer && !cut && rc > 0 && (size_t)rc < total(op);
     return note(slot, op, rc, bit, partial);
+}
+
+bool ci_slot_call(struct ci_slot *slot, struct ci_op *op)
+{
+    if (ci_likely(op->kind <= CI_OP_WRITE && may_read_plainly(slot, op)))
+        return op->kind == CI_OP_WRITE ? send_once(slot, op) : receive_once(slot, op);
+    return call_any(slot, op);
 }
 
 void ci_slot_look_again(struct ci_slot *slot, const struct ci_op *op)
