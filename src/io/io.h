@@ -67,10 +67,18 @@ struct ci_stream_kind {
     void (*close)(coir_stream *stream);
     coir_stream *(*transport)(coir_stream *stream); /* NULL: it stands on no other stream */
     const struct ci_stream_kind *base; /* what stream_timeout.c is laid over; NULL: it is not */
+    bool starts_in_driver; /* start does nothing but call ci_driver_start: it may be left out */
 };
 
 /* Of a stream that was closed (closed.c). */
 extern const struct ci_stream_kind ci_closed_kind;
+
+/* Starts an operation on a stream of the worker. */
+static inline bool ci_stream_start(coir_stream *stream, struct ci_worker *worker, struct ci_op *op)
+{
+    return ci_likely(stream->kind->starts_in_driver) ? ci_driver_start(worker->loop.driver, op)
+                                                     : stream->kind->start(stream, op);
+}
 
 /* What the stream would be without timeouts. */
 static inline const struct ci_stream_kind *ci_stream_base(const coir_stream *stream)
@@ -217,13 +225,15 @@ void ci_stream_close_soon(coir_stream *stream);
  * names. */
 coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct ci_op *io);
 
-/* coir_write_op, but the completion of a write that is carried out in full may be delayed (driver.h
- * 6). For a write whose completion only the next operation on the stream waits for. */
-coir_future *ci_write_lazy_op(struct ci_io_op *op, coir_stream *stream, const void *data,
-                              size_t len);
+/* Operations that a stackless frame awaits, made and polled in one step: they return what their
+ * poll does, `caller` if they are complete at once. A wait until the stream is readable. */
+coir_future *ci_stream_await_readable(struct ci_io_op *op, coir_stream *stream,
+                                      coir_future *caller);
 
-/* coir_stream_wait_op in the memory of the operation alone. */
-coir_future *ci_stream_wait_op(struct ci_io_op *op, coir_stream *stream, int events);
+/* A write, but the completion of one that is carried out in full may be delayed (driver.h 6). For a
+ * write whose completion only the next operation on the stream waits for. */
+coir_future *ci_stream_await_write(struct ci_io_op *op, coir_stream *stream, const void *data,
+                                   size_t len, coir_future *caller);
 
 /* Whether the runnable is suspended in `op` and has not been woken. */
 bool ci_io_suspended(const struct ci_io_op *op, const struct ci_runnable *runnable);

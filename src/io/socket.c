@@ -72,6 +72,7 @@ static void socket_close(coir_stream *stream)
 static const struct ci_stream_kind socket_kind = {
     .name = "socket",
     .start = socket_start,
+    .starts_in_driver = true,
     .cancel = socket_cancel,
     .shutdown_write = socket_shutdown_write,
     .address = socket_address,

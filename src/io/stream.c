@@ -11,7 +11,7 @@
 
 /* ---- one operation ---- */
 
-static void leave_slot(struct ci_io_op *op)
+CI_INLINE void leave_slot(struct ci_io_op *op)
 {
     if (!op->stream)
         return;
@@ -40,10 +40,10 @@ static void on_done(struct ci_op *io)
     ci_wake(ci_worker_current, op->runnable, &op->future);
 }
 
-static bool start(struct ci_worker *worker, struct ci_io_op *op)
+CI_INLINE bool start(struct ci_worker *worker, struct ci_io_op *op, coir_stream *stream)
 {
-    return op->stream ? op->stream->kind->start(op->stream, &op->io)
-                      : ci_driver_start(worker->loop.driver, &op->io);
+    return stream ? ci_stream_start(stream, worker, &op->io)
+                  : ci_driver_start(worker->loop.driver, &op->io);
 }
 
 static int io_cancel(coir_future *future, int reason)
@@ -114,21 +114,25 @@ CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op, stru
                    .value = op->io.fd);
 }
 
-static coir_future *io_poll(coir_future *future)
+/* Polls an operation whose slot and stream (NULL: a bare descriptor) are given. */
+CI_INLINE coir_future *poll_in(struct ci_io_op *op, coir_stream *stream, struct ci_io_op **slot)
 {
-    struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
     struct ci_worker *worker = ci_worker_current;
-    if (ci_leaf_refused(worker, future))
-        return future->caller;
-    struct ci_io_op **slot = op->stream ? ci_stream_slot(op->stream, &op->io) : NULL;
-    int rc =
-        op->stream ? may_begin(op->stream, worker, slot, op, "an operation on a stream", NULL) : 0;
-    if (rc < 0 || start(worker, op)) {
-        future->result = rc < 0 ? rc : op->io.result;
-        return ci_leaf_complete(worker, future);
+    if (ci_leaf_refused(worker, &op->future))
+        return op->future.caller;
+    int rc = stream ? may_begin(stream, worker, slot, op, "an operation on a stream", NULL) : 0;
+    if (rc < 0 || start(worker, op, stream)) {
+        op->future.result = rc < 0 ? rc : op->io.result;
+        return ci_leaf_complete(worker, &op->future);
     }
     suspend(worker, op, slot);
     return NULL;
+}
+
+static coir_future *io_poll(coir_future *future)
+{
+    struct ci_io_op *op = ci_container_of(future, struct ci_io_op, future);
+    return poll_in(op, op->stream, op->stream ? ci_stream_slot(op->stream, &op->io) : NULL);
 }
 
 /* ---- operations of tasks at rest ---- */
@@ -217,6 +221,7 @@ CI_INLINE void put(struct ci_op *to, const struct ci_op *io)
                          .kind = io->kind,
                          .exact = io->exact,
                          .once = io->once,
+                         .lazy = io->lazy,
                          .ancillary = io->ancillary,
                          .events = io->events,
                          .count = io->count,
@@ -241,7 +246,7 @@ CI_INLINE ssize_t run(coir_stream *stream, const struct ci_op *io, struct ci_hol
         return rc;
     put(&op->io, io);
     op->stream = stream;
-    if (stream->kind->start(stream, &op->io)) {
+    if (ci_stream_start(stream, worker, &op->io)) {
         rc = op->io.result;
         if (hold && !hold->stream && (io->kind == CI_OP_WRITEV || (size_t)rc < io->len))
             ci_hold_begin(hold, stream, slot, op);
@@ -356,12 +361,27 @@ coir_future *coir_write_op(coir_io_op *op, coir_stream *stream, const void *buf,
     return ci_io_init(io_op_of(op), stream, WRITE_OP(stream, buf, len));
 }
 
-coir_future *ci_write_lazy_op(struct ci_io_op *op, coir_stream *stream, const void *data,
-                              size_t len)
+/* An operation on a stream that a frame awaits: made and polled in one step. */
+CI_INLINE coir_future *await_io(struct ci_io_op *op, coir_stream *stream, struct ci_io_op **slot,
+                                const struct ci_op *io, coir_future *caller)
 {
-    ci_io_init(op, stream, WRITE_OP(stream, data, len));
-    op->io.lazy = true;
-    return &op->future;
+    op->future = (coir_future){&io_kind.future, caller, 0, 0};
+    op->stream = stream;
+    put(&op->io, io);
+    return poll_in(op, stream, slot);
+}
+
+coir_future *ci_stream_await_write(struct ci_io_op *op, coir_stream *stream, const void *data,
+                                   size_t len, coir_future *caller)
+{
+    struct ci_op *io = WRITE_OP(stream, data, len);
+    io->lazy = true;
+    return await_io(op, stream, &stream->writer, io, caller);
+}
+
+coir_future *ci_stream_await_readable(struct ci_io_op *op, coir_stream *stream, coir_future *caller)
+{
+    return await_io(op, stream, &stream->reader, POLL_OP(stream, COIR_READ), caller);
 }
 
 bool ci_io_suspended(const struct ci_io_op *op, const struct ci_runnable *runnable)
@@ -397,12 +417,7 @@ coir_future *coir_stream_wait_op(coir_io_op *op, coir_stream *stream, int events
         return ci_completed_op(op, CI_MISUSE(-EINVAL, "op or stream is NULL"));
     if (ci_events_unknown(events))
         return ci_completed_op(op, CI_MISUSE(-EINVAL, CI_UNKNOWN_EVENTS));
-    return ci_stream_wait_op(io_op_of(op), stream, events);
-}
-
-coir_future *ci_stream_wait_op(struct ci_io_op *op, coir_stream *stream, int events)
-{
-    return ci_io_init(op, stream, POLL_OP(stream, events));
+    return ci_io_init(io_op_of(op), stream, POLL_OP(stream, events));
 }
 
 static coir_future *make_wait(const coir_case *self, void *op)
@@ -431,7 +446,7 @@ CI_INLINE ssize_t try_once(coir_stream *stream, struct ci_op *op, const struct c
     if (rc < 0)
         return rc;
     op->no_wait = true;
-    stream->kind->start(stream, op);
+    ci_stream_start(stream, worker, op);
     return op->result;
 }
 

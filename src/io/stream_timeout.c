@@ -205,6 +205,7 @@ static void lay_over(struct timed *timed, coir_stream *stream)
     timed->kind = *stream->kind;
     timed->kind.base = stream->kind;
     timed->kind.start = start;
+    timed->kind.starts_in_driver = false;
     timed->kind.cancel = cancel;
     timed->kind.close = close_timed;
     timed->stream = stream;

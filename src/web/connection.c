@@ -100,6 +100,12 @@ CI_INLINE coir_future *await(struct ci_http_connection *connection, enum state s
     return child->kind->poll(child);
 }
 
+CI_INLINE coir_future *await_readable(struct ci_http_connection *connection, enum state state)
+{
+    connection->future.state = state;
+    return ci_stream_await_readable(&connection->io, connection->stream, &connection->future);
+}
+
 CI_INLINE void set_timer_at(struct ci_http_connection *connection, coir_time when)
 {
     connection->rests_next = false;
@@ -117,8 +123,7 @@ static coir_future *wait_lingering(struct ci_http_connection *connection)
 {
     coir_time silent = ci_time_after(ci_worker_now(worker_of(connection)), linger_silence);
     set_timer_at(connection, silent < connection->linger_end ? silent : connection->linger_end);
-    return await(connection, LINGERING,
-                 ci_stream_wait_op(&connection->io, connection->stream, COIR_READ));
+    return await_readable(connection, LINGERING);
 }
 
 /* Closing a socket with unread bytes resets the connection, and the client could lose the answer
@@ -150,7 +155,7 @@ static coir_future *discard(struct ci_http_connection *connection)
 }
 
 /* First until it rests, and from then on until the idle timeout. */
-static void begin_idle_time(struct ci_http_connection *connection)
+CI_INLINE void begin_idle_time(struct ci_http_connection *connection)
 {
     const struct ci_http_server *server = connection->server;
     coir_time most = server->draining ? first_request_time : server->options->idle_timeout;
@@ -197,8 +202,7 @@ static coir_future *wait_for_request(struct ci_http_connection *connection)
     struct ci_list *idle = &connection->server->idle;
     ci_check(idle->prev->next == idle, "connection.h 2"); /* else the last one left and is in it */
     ci_list_push(idle, &connection->idle);
-    return await(connection, WAITING,
-                 ci_stream_wait_op(&connection->io, connection->stream, COIR_READ));
+    return await_readable(connection, WAITING);
 }
 
 static void drop_output(struct ci_http_connection *connection)
@@ -221,8 +225,9 @@ static coir_time time_for_rest(const struct ci_http_connection *connection)
 static coir_future *send_rest(struct ci_http_connection *connection)
 {
     const char *data = connection->out + connection->out_at;
-    return await(connection, SENDING,
-                 ci_write_lazy_op(&connection->io, connection->stream, data, connection->out_len));
+    connection->future.state = SENDING;
+    return ci_stream_await_write(&connection->io, connection->stream, data, connection->out_len,
+                                 &connection->future);
 }
 
 static coir_future *sent(struct ci_http_connection *connection, int32_t count)
@@ -311,48 +316,68 @@ static coir_future *got_turn(struct ci_http_connection *connection, int64_t resu
     return result < 0 ? finish(connection) : call(connection);
 }
 
+/* The wait for a request has ended. */
+CI_INLINE coir_future *woken(struct ci_http_connection *connection)
+{
+    ci_check(connection->idle.next, "connection.h 2"); /* `out`, which was NULL, lies there */
+    ci_list_remove(&connection->idle);
+    if (ci_unlikely(connection->io.future.result < 0) && !looks_once_more(connection))
+        return finish(connection);
+    connection->out = NULL;
+    connection->called = true;
+    return serve_what_has_come(connection);
+}
+
+/* Requests were served, and the connection does not simply wait for the next one. */
+static CI_NOINLINE coir_future *leave(struct ci_http_connection *connection)
+{
+    if (connection->call.future.result < 0) {
+        ci_warn(ci_worker_current, "a connection is closed: no memory for a stack");
+        return finish(connection);
+    }
+    if (connection->verdict == CI_HTTP_UPGRADE)
+        return upgrade(connection);
+    if (connection->verdict == CI_HTTP_LINGER && !connection->task->runnable.cancelled)
+        return begin_lingering(connection);
+    if (connection->out)
+        drop_output(connection);
+    return finish(connection);
+}
+
+/* Requests were served. */
+CI_INLINE coir_future *served(struct ci_http_connection *connection)
+{
+    if (ci_unlikely(connection->call.future.result < 0 || connection->verdict != CI_HTTP_KEEP ||
+                    connection->task->runnable.cancelled))
+        return leave(connection);
+    return connection->out ? begin_to_send(connection) : wait_for_request(connection);
+}
+
+static coir_future *begin(struct ci_http_connection *connection)
+{
+    if (connection->refused)
+        return refuse(connection);
+    begin_idle_time(connection);
+    if (ci_http_turn_take(connection) == 0)
+        return call(connection); /* often the first request has come by now */
+    return wait_for_request(connection);
+}
+
 static coir_future *connection_poll(coir_future *future)
 {
     struct ci_http_connection *connection =
         ci_container_of(future, struct ci_http_connection, future);
-    switch ((enum state)future->state) {
-    case STARTING:
-        if (connection->refused)
-            return refuse(connection);
-        begin_idle_time(connection);
-        if (ci_http_turn_take(connection) == 0)
-            return call(connection); /* often the first request has come by now */
-        break;
-    case WAITING:
-        ci_check(connection->idle.next, "connection.h 2"); /* `out`, which was NULL, lies there */
-        ci_list_remove(&connection->idle);
-        if (connection->io.future.result < 0 && !looks_once_more(connection))
-            return finish(connection);
-        connection->out = NULL;
-        connection->called = true;
-        return serve_what_has_come(connection);
-    case QUEUED: return got_turn(connection, connection->turn.future.result);
-    case CALLING:
-        if (ci_unlikely(connection->call.future.result < 0)) {
-            ci_warn(ci_worker_current, "a connection is closed: no memory for a stack");
-            return finish(connection);
-        }
-        if (connection->verdict == CI_HTTP_UPGRADE)
-            return upgrade(connection);
-        if (connection->verdict == CI_HTTP_LINGER && !connection->task->runnable.cancelled)
-            return begin_lingering(connection);
-        if (connection->verdict != CI_HTTP_KEEP || connection->task->runnable.cancelled) {
-            if (connection->out)
-                drop_output(connection);
-            return finish(connection);
-        }
-        if (connection->out)
-            return begin_to_send(connection);
-        break;
-    case SENDING: return sent(connection, (int32_t)connection->io.future.result);
-    case LINGERING: return discard(connection);
-    }
-    return wait_for_request(connection);
+    enum state state = (enum state)future->state;
+    if (ci_likely(state == WAITING))
+        return woken(connection);
+    if (ci_likely(state == CALLING))
+        return served(connection);
+    if (state == STARTING)
+        return begin(connection);
+    if (state == QUEUED)
+        return got_turn(connection, connection->turn.future.result);
+    return state == SENDING ? sent(connection, (int32_t)connection->io.future.result)
+                            : discard(connection);
 }
 
 /* ---- rest ---- */

@@ -68,22 +68,19 @@ static int run(void *arg)
 
 /* ---- without one ---- */
 
-static coir_future *await(coir_ws *ws, enum state state, coir_future *child)
-{
-    ws->awake->future.state = state;
-    child->caller = &ws->awake->future;
-    return child;
-}
-
 static coir_future *wait_for_message(coir_ws *ws)
 {
     ci_ws_begin_wait(ws);
-    return await(ws, WAITING, ci_stream_wait_op(&ws->io, ws->stream, COIR_READ));
+    ws->awake->future.state = WAITING;
+    return ci_stream_await_readable(&ws->io, ws->stream, &ws->awake->future);
 }
 
 static coir_future *call(coir_ws *ws)
 {
-    return await(ws, CALLING, ci_call_init(&ws->awake->call, run, ws));
+    coir_future *call = ci_call_init(&ws->awake->call, run, ws);
+    ws->awake->future.state = CALLING;
+    call->caller = &ws->awake->future;
+    return call;
 }
 
 static coir_future *finish(coir_ws *ws)
