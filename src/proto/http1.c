@@ -243,7 +243,7 @@ static int parse_field(struct ci_http1_head *head, const char *base, const char 
 }
 
 /* Checks that need the whole head. */
-static int finish(struct ci_http1_head *head)
+CI_INLINE int finish(struct ci_http1_head *head)
 {
     if (head->minor_version >= 1 && !head->has_host)
         return -CI_HTTP1_BAD_REQUEST; /* RFC 9112, 3.2 */
@@ -384,8 +384,8 @@ CI_INLINE const char *field_at_once(struct ci_http1_head *head, const char *base
 }
 
 /* Goes over as many common lines as come, of which no byte was looked at before. */
-static int parse_at_once(struct ci_http1_head *head, const struct ci_http1_limits *limits,
-                         const char *base, size_t len)
+CI_INLINE int parse_at_once(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                            const char *base, size_t len)
 {
     size_t most = len < limits->head_max ? len : limits->head_max;
     const char *at = base + head->line, *end = base + most, *next = at;
@@ -450,12 +450,13 @@ static int stop(struct ci_http1_head *head, const struct ci_http1_limits *limits
     return after_cr ? -CI_HTTP1_BAD_REQUEST : check_unfinished(head, limits, bytes, from, len);
 }
 
-/* Goes on with the next lines. 1: the head is complete. */
-static int parse_lines(struct ci_http1_head *head, const struct ci_http1_limits *limits,
-                       const char *bytes, size_t len)
+/* Goes on with the next lines. `uncommon`: the first of them was tried at once in vain. 1: the head
+ * is complete. */
+static CI_NOINLINE int parse_lines(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                                   const char *bytes, size_t len, bool uncommon)
 {
-    for (;;) {
-        if (head->scanned == head->line) {
+    for (;; uncommon = false) {
+        if (head->scanned == head->line && !uncommon) {
             int rc = parse_at_once(head, limits, bytes, len);
             if (rc != 0)
                 return rc;
@@ -486,7 +487,13 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
     ci_check(head->line <= head->scanned && head->scanned <= len, "http1.h 1");
     ci_debug_check(head->scanned || !(head->field_count | head->method.len | head->host.len),
                    "http1.h 2");
-    int rc = parse_lines(head, limits, bytes, len);
+    bool fresh = head->scanned == 0; /* then mostly all of it has come */
+    int rc = ci_likely(fresh) ? parse_at_once(head, limits, bytes, len) : 0;
+    if (ci_unlikely(rc == 0)) {
+        if (fresh)
+            head->scanned = head->line;
+        rc = parse_lines(head, limits, bytes, len, fresh);
+    }
     ci_debug_check(rc <= 0 ||
                        (span_end(head->target) <= head->line && span_end(head->host) <= head->line),
                    "http1.h 3");

@@ -37,12 +37,12 @@ struct ci_exchange {
 
     coir_ws *socket; /* what the request has become; or NULL */
 
-    struct ci_hangup hangup;
-    struct ci_http1_head head;
     struct ci_http1_body body;
     struct ci_http_target target;
-    struct ci_match match;
     struct ci_arena arena; /* what the handler is given, until the request ends */
+    struct ci_match match;
+    struct ci_hangup hangup;
+    struct ci_http1_head head; /* last, since it is large and mostly not used */
 };
 
 struct coir_response {
