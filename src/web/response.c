@@ -134,7 +134,7 @@ static bool without_body(int status)
 }
 
 /* A 304 may say the length of the body that a 200 would have (RFC 9110, 8.6); a 204 must not. */
-static char *put_framing(coir_response *res, char *at, int status, int64_t length)
+CI_INLINE char *put_framing(coir_response *res, char *at, int status, int64_t length)
 {
     const struct ci_http1_head *head = &res->exchange->head;
     if (without_body(status) && status != 304)
@@ -151,15 +151,32 @@ static char *put_framing(coir_response *res, char *at, int status, int64_t lengt
     return at;
 }
 
-/* Whether a content type (NULL: none) may be a field's value. */
-CI_INLINE bool is_type(const char *type, size_t len)
+/* Whether a status and a content type (NULL: none) may be written. */
+static CI_NOINLINE bool may_begin(int status, const char *type, size_t type_len)
 {
-    return !type || ci_likely(!ci_chars_have_control(type, len)) || ci_http1_is_value(type, len);
+    return status >= 200 && status <= 999 && (!type || ci_http1_is_value(type, type_len));
+}
+
+/* The lines that prefix.h keeps. A type that the handler has set itself is not the server's. */
+static CI_NOINLINE char *put_prefix(const coir_response *res, char *at, int status,
+                                    const char *type, size_t type_len)
+{
+    struct ci_http_worker *http = res->exchange->server->http;
+    char *start = at;
+    at = status == 200 ? PUT(at, "HTTP/1.1 200 OK\r\n") : put_status(at, status);
+    at = put(at, ci_http_date_now(&http->date, http->worker), CI_HTTP_DATE_LEN);
+    if (!type || res->has_type)
+        return at;
+    at = PUT(put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
+    ci_http_prefix_keep(ci_http_prefix_at(http->prefixes, status, type_len),
+                        ci_worker_now(http->worker), status, type, type_len, start,
+                        (size_t)(at - start));
+    return at;
 }
 
 /* body_ends: the rest of the request's body will be read, so the connection can go on. */
-static CI_NOINLINE int begin(coir_response *res, int status, const char *type, int64_t length,
-                             bool body_ends)
+CI_INLINE int begin_here(coir_response *res, int status, const char *type, int64_t length,
+                         bool body_ends)
 {
     struct ci_exchange *exchange = res->exchange;
     const struct ci_http1_head *head = &exchange->head;
@@ -167,7 +184,10 @@ static CI_NOINLINE int begin(coir_response *res, int status, const char *type, i
     size_t type_len = type ? strlen(type) : 0;
     if (res->begun)
         return -EALREADY;
-    if (status < 200 || status > 999 || length < -1 || !is_type(type, type_len))
+    const struct ci_http_prefix *prefix = ci_http_prefix_at(http->prefixes, status, type_len);
+    bool known = ci_likely(type && !res->has_type) &&
+                 ci_http_prefix_holds(prefix, ci_worker_now(http->worker), status, type, type_len);
+    if (length < -1 || (ci_unlikely(!known) && !may_begin(status, type, type_len)))
         return -EINVAL;
     if (type_len + res->extra_len > CI_HTTP_FIELDS_MAX)
         return -COIR_ETOOLARGE;
@@ -177,10 +197,8 @@ static CI_NOINLINE int begin(coir_response *res, int status, const char *type, i
          *at = start;
     if (!at)
         return exchange->out.error;
-    at = ci_likely(status == 200) ? PUT(at, "HTTP/1.1 200 OK\r\n") : put_status(at, status);
-    at = put(at, ci_http_date_now(&http->date, http->worker), CI_HTTP_DATE_LEN);
-    if (type && !res->has_type)
-        at = PUT(ci_bytes_put(PUT(at, "Content-Type: "), type, type_len), "\r\n");
+    at = ci_likely(known) ? ci_http_prefix_put(prefix, at)
+                          : put_prefix(res, at, status, type, type_len);
     at = put_framing(res, at, status, length);
     if (res->extra_len)
         at = put(at, res->extra, res->extra_len);
@@ -197,6 +215,12 @@ static CI_NOINLINE int begin(coir_response *res, int status, const char *type, i
     res->no_body = without_body(status) || head_only;
     res->remaining = length;
     return 0;
+}
+
+static CI_NOINLINE int begin(coir_response *res, int status, const char *type, int64_t length,
+                             bool body_ends)
+{
+    return begin_here(res, status, type, length, body_ends);
 }
 
 int ci_response_start(coir_response *res, int status, const char *type, int64_t length)
@@ -267,13 +291,6 @@ int coir_response_begin(coir_response *res, int status, const char *content_type
                  exchange->body_begun || ci_body_end_is_near(exchange));
 }
 
-CI_INLINE int respond(coir_response *res, int status, const char *content_type, const void *body,
-                      size_t len)
-{
-    int rc = ci_response_start(res, status, content_type, (int64_t)len);
-    return rc < 0 ? rc : write_body(res, body, len);
-}
-
 int coir_respond(coir_response *res, int status, const char *content_type, const void *body,
                  size_t len)
 {
@@ -284,7 +301,8 @@ int coir_respond(coir_response *res, int status, const char *content_type, const
         return CI_MISUSE(-EINVAL, "body is NULL");
     if ((rc = CI_EXCHANGE_REFUSED(res)) < 0)
         return rc;
-    return respond(res, status, content_type, body, len);
+    rc = begin_here(res, status, content_type, (int64_t)len, ci_body_end_is_near(res->exchange));
+    return rc < 0 ? rc : write_body(res, body, len);
 }
 
 /* Short texts are formatted on the stack, longer ones in the request's arena. */
@@ -311,7 +329,8 @@ int coir_respond_text(coir_response *res, int status, const char *format, ...)
         vsnprintf(text, (size_t)len + 1, format, args);
         va_end(args);
     }
-    return respond(res, status, text_plain, text, (size_t)len);
+    rc = ci_response_start(res, status, text_plain, len);
+    return rc < 0 ? rc : write_body(res, text, (size_t)len);
 }
 
 /* The last chunk; a body that is too short cannot be ended. */

@@ -6,6 +6,7 @@
 #include "task/extension.h"
 #include "task/runtime.h"
 #include "web/date.h"
+#include "web/prefix.h"
 #include "web/ws_message.h"
 
 struct ci_http_worker {
@@ -23,6 +24,7 @@ struct ci_http_worker {
     uint64_t accepted, live, requests, errors_sent, refused;
     size_t fastcgi_max; /* atomic: connections of FastCGI clients that were made here */
     struct ci_http_date date;
+    struct ci_http_prefix prefixes[CI_HTTP_PREFIXES];
 };
 
 /* Made at the first call on the worker. NULL: out of memory. */

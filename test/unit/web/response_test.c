@@ -17,6 +17,34 @@ TEST_SERVER(handlers_that_fail_get_a_status_or_an_early_end)
     CHECK(strstr(ask("GET /chunks HTTP/1.0\r\n\r\n"), "\r\n\r\nonetwo"));
 }
 
+/* Also where first lines that are kept (prefix.h) have the same place, or nearly the same type. */
+TEST_SERVER(each_answer_has_its_own_status_type_and_date)
+{
+    static const struct {
+        int status;
+        const char *type;
+    } answers[] = {{200, "a-b"}, {200, "a-c"},     {200, "a-b"},  {404, "a-b"},
+                   {203, "b"},   {200, "a-bcdef"}, {404, "abcd"}, {404, "a-b"},
+                   {201, "ab"},  {200, "a-bcdeg"}, {999, "abcd"}, {200, "a-b"}};
+    enum { ANSWERS = sizeof answers / sizeof answers[0] };
+    char request[200], line[100], field[100], dates[ANSWERS][40] = {{0}};
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < ANSWERS; i++) {
+            snprintf(request, sizeof request, GET("/as/%d/%s"), answers[i].status, answers[i].type);
+            snprintf(line, sizeof line, "HTTP/1.1 %d ", answers[i].status);
+            snprintf(field, sizeof field, "GMT\r\nContent-Type: %s\r\n", answers[i].type);
+            ask(request);
+            CHECK(strncmp(answer, line, strlen(line)) == 0 && strstr(answer, field));
+            const char *date = strstr(answer, "\r\nDate: ");
+            CHECK(date && strncmp(date, dates[i], 39) != 0);
+            snprintf(dates[i], sizeof dates[i], "%.39s", date);
+        }
+        coir_sleep_for(COIR_S);
+    }
+    CHECK_EQ(status(ask(GET("/as/200/a%0A"))), 500); /* of the length of one that is kept */
+    CHECK_EQ(status(ask(GET("/as/199/a-b"))), 500);
+}
+
 TEST_SERVER(lengths_are_written_in_full)
 {
     static const int lengths[] = {0, 1, 9, 10, 11, 99, 100, 101, 909, 990, 999, 1000, 1001, 9099};

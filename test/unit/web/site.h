@@ -153,6 +153,13 @@ static inline int long_type(coir_request *req, coir_response *res, void *arg)
     return rc;
 }
 
+static inline int as(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    return coir_respond(res, atoi(coir_request_param(req, "status")),
+                        coir_request_param(req, "type"), "it", 2);
+}
+
 static inline int nap_if_there(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -257,6 +264,7 @@ static const struct route routes[] = {
     {"HEAD", "/a%2Fb", star},
     {"GET", "/caf\xc3\xa9/%2A", star},
     {"GET", "/type/{bytes}", long_type},
+    {"GET", "/as/{status}/{type}", as},
     {"GET", "/there", nap_if_there},
     {"GET", "/bytes/{bytes}", bytes},
     {"GET", "/chunk/{bytes}", chunk},
