@@ -67,6 +67,7 @@ static void vacate(struct ci_wheel *wheel, unsigned level, unsigned slot)
     if (!wheel->occupied[level])
         wheel->levels &= ~(1U << level);
     wheel->least[level][slot] = COIR_NEVER;
+    wheel->settled = false;
 }
 
 void ci_wheel_cancel(struct ci_wheel *wheel, struct ci_timer *timer)
@@ -115,14 +116,24 @@ static coir_time find_soonest(const struct ci_wheel *wheel)
     return least;
 }
 
+static CI_NOINLINE coir_time look_up_next(struct ci_wheel *wheel)
+{
+    ci_check(!wheel->count == !wheel->levels, "timer_wheel.h 4");
+    coir_time next = find_soonest(wheel);
+    ci_check(wheel->soonest <= next, "timer_wheel.h 5");
+    wheel->settled = true;
+    return wheel->soonest = next;
+}
+
 coir_time ci_wheel_next(struct ci_wheel *wheel)
 {
     if (!ci_list_empty(&wheel->due))
         return 0;
-    ci_check(!wheel->count == !wheel->levels, "timer_wheel.h 4");
-    coir_time next = find_soonest(wheel);
-    ci_check(wheel->soonest <= next, "timer_wheel.h 5");
-    return wheel->soonest = next;
+    if (ci_unlikely(!wheel->settled))
+        return look_up_next(wheel);
+    ci_debug_check(!wheel->count == !wheel->levels, "timer_wheel.h 4");
+    ci_debug_check(wheel->soonest == find_soonest(wheel), "timer_wheel.h 6");
+    return wheel->soonest;
 }
 
 /* Takes a slot's timers. On the two lowest levels, those that are due go to `due`. All others are
@@ -176,6 +187,7 @@ size_t ci_wheel_fire_due(struct ci_wheel *wheel, coir_time now)
 {
     advance(wheel, tick_of(now), now);
     wheel->soonest = find_soonest(wheel);
+    wheel->settled = true;
     size_t fired = 0;
     struct ci_list *node;
     while ((node = ci_list_pop(&wheel->due))) {

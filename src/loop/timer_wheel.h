@@ -7,6 +7,8 @@
  * 3. Only a timer that is not started is started.
  * 4. `levels` has a bit for each level with an occupied slot.
  * 5. No timer in a slot is due before `soonest`. Until then the wheel's time need not move.
+ * 6. While `settled`, `soonest` is what the first occupied slot keeps: no slot was emptied since
+ * that was looked up, and a timer that is filed since counts in both.
  *
  * A timer never fires before its `when`. It is out of the wheel before it fires: it may be started
  * again, or freed, from its own callback or another's.
@@ -36,6 +38,7 @@ struct ci_wheel {
     uint64_t occupied[CI_WHEEL_LEVELS]; /* a bit for each slot that may have timers */
     uint32_t levels;                    /* a bit for each level: see 4 */
     coir_time soonest;
+    bool settled; /* see 6 */
     struct ci_list slots[CI_WHEEL_LEVELS][CI_WHEEL_SLOTS];
     coir_time least[CI_WHEEL_LEVELS][CI_WHEEL_SLOTS]; /* COIR_NEVER in an empty slot */
     struct ci_list due;                               /* being fired */
