@@ -36,10 +36,13 @@ static void tell(const char *what)
 {
     int32_t none = NOT_CRASHED;
     if (ci_compare_exchange(&crash_state, &none, TELLS)) {
+        struct ci_signal_mask before;
+        ci_signal_block_write(&before); /* a watch that cannot write is no other way to die */
         tells_here = true;
         for (struct ci_crash_watch *watch = ci_load(&watches); watch; watch = ci_load(&watch->next))
             watch->fn(watch, what);
         tells_here = false;
+        ci_signal_restore(&before);
         ci_store(&crash_state, TOLD);
         return;
     }

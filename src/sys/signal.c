@@ -273,22 +273,38 @@ void ci_signal_unguard(struct ci_signal_guard *guard)
     pthread_mutex_unlock(&attach_lock);
 }
 
+static void block(const sigset_t *signals, struct ci_signal_mask *ret_before)
+{
+    static const int numbers[] = {SIGPIPE, SIGXFSZ};
+    sigset_t pending;
+    sigpending(&pending);
+    sigemptyset(&ret_before->drops);
+    for (size_t i = 0; i < ci_countof(numbers); i++)
+        if (sigismember(signals, numbers[i]) && !sigismember(&pending, numbers[i]))
+            sigaddset(&ret_before->drops, numbers[i]);
+    pthread_sigmask(SIG_BLOCK, signals, &ret_before->mask);
+}
+
 void ci_signal_block_pipe(struct ci_signal_mask *ret_before)
 {
-    sigset_t pipe, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigpending(&pending);
-    ret_before->was_pending = sigismember(&pending, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &ret_before->mask);
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    block(&signals, ret_before);
+}
+
+void ci_signal_block_write(struct ci_signal_mask *ret_before)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    sigaddset(&signals, SIGXFSZ);
+    block(&signals, ret_before);
 }
 
 void ci_signal_restore(const struct ci_signal_mask *saved)
 {
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    while (!saved->was_pending && sigtimedwait(&pipe, NULL, &(struct timespec){0, 0}) == SIGPIPE)
+    while (sigtimedwait(&saved->drops, NULL, &(struct timespec){0, 0}) > 0)
         continue;
     pthread_sigmask(SIG_SETMASK, &saved->mask, NULL);
 }

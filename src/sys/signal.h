@@ -12,7 +12,7 @@
 
 struct ci_signal_mask {
     sigset_t mask;
-    bool was_pending;
+    sigset_t drops; /* blocked, and not pending before */
 };
 
 /* Called inside the signal handler: only what is safe there. */
@@ -78,9 +78,11 @@ void ci_signal_leave(void);
  * has raised the signal, which does so again when the handler returns. */
 void ci_signal_take_default(int number, const siginfo_t *info);
 
-/* Blocks SIGPIPE in the calling thread; restore drops one that became pending, then restores the
- * mask. */
+/* Blocks SIGPIPE in the calling thread, or all that a write can raise (also SIGXFSZ, at the limit
+ * of a file's size); restore drops what became pending of these, then restores the mask. Safe in a
+ * handler. */
 void ci_signal_block_pipe(struct ci_signal_mask *ret_before);
+void ci_signal_block_write(struct ci_signal_mask *ret_before);
 void ci_signal_restore(const struct ci_signal_mask *saved);
 
 #endif

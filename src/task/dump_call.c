@@ -59,7 +59,7 @@ static CI_NOINLINE int make_for(struct ci_worker *worker, struct job *job)
 static int make_here(struct job *job)
 {
     struct ci_signal_mask before;
-    ci_signal_block_pipe(&before);
+    ci_signal_block_write(&before);
     make(job);
     ci_signal_restore(&before);
     return job->rc;

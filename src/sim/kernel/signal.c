@@ -73,6 +73,11 @@ void ci_signal_block_pipe(struct ci_signal_mask *ret_before)
     *ret_before = (struct ci_signal_mask){0};
 }
 
+void ci_signal_block_write(struct ci_signal_mask *ret_before)
+{
+    ci_signal_block_pipe(ret_before);
+}
+
 void ci_signal_restore(const struct ci_signal_mask *saved)
 {
     (void)saved;
