@@ -5,6 +5,8 @@
 #include <signal.h>
 
 #include "base/atomic.h"
+#include "sys/fork.h"
+#include "sys/signal.h"
 
 static sem_t came;
 static bool stopped;
@@ -12,8 +14,10 @@ static bool stopped;
 static void on_quit(int number)
 {
     int error = errno;
-    (void)number;
-    sem_post(&came);
+    if (ci_forked()) /* the thread that waits is the parent's */
+        ci_signal_take_default(number, NULL);
+    else
+        sem_post(&came);
     errno = error;
 }
 

@@ -2,8 +2,11 @@
 #include "sys/quit.h"
 
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness.h"
+#include "sys/fork.h"
 
 static int handled;
 
@@ -27,6 +30,23 @@ TEST(each_signal_ends_a_wait)
     CHECK(sigaction(SIGQUIT, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
     CHECK(ci_quit_begin());
     ci_quit_end();
+}
+
+TEST(a_child_after_fork_is_ended_by_it)
+{
+    int status;
+    ci_fork_forbid();
+    CHECK(ci_quit_begin());
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        raise(SIGQUIT);
+        _exit(0);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGQUIT);
+    ci_quit_end();
+    ci_fork_allow();
 }
 
 TEST(a_handler_of_the_program_stays)
