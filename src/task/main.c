@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/time.h"
 #include "coir/dump.h"
+#include "sys/clock.h"
 #include "sys/misuse.h"
 #include "sys/quit.h"
 #include "sys/stdio.h"
@@ -39,28 +41,73 @@ static int levels_to_log(void)
     return strcmp(wanted, "none") == 0 ? 0 : COIR_LOG_DEBUG + 1;
 }
 
-/* Its thread is none of the workers, which may all be stuck. */
+/* ---- dumps on SIGQUIT ---- */
+
+/* Of the thread that writes them. It outlives coir_main where nobody reads what it writes. */
+static struct {
+    struct ci_thread thread;
+    struct ci_mutex lock; /* guards what follows */
+    struct ci_condition ended;
+    bool has_ended;
+    bool was_left; /* it writes still */
+} dumps;
+
+/* How long the end of a program waits for a dump that is being written. */
+static const coir_time dump_time_max = COIR_S;
+
+/* The thread is none of the workers, which may all be stuck. */
 static void *dump_when_asked(void *arg)
 {
     while (ci_quit_wait())
         (void)coir_dump(STDERR_FILENO, COIR_DUMP_TEXT);
+    ci_mutex_lock(&dumps.lock);
+    dumps.has_ended = true;
+    ci_condition_signal(&dumps.ended);
+    ci_mutex_unlock(&dumps.lock);
     return arg;
+}
+
+static bool begin_dumps(void)
+{
+    if (dumps.was_left || !ci_quit_begin())
+        return false;
+    dumps.has_ended = false;
+    ci_mutex_init(&dumps.lock);
+    ci_condition_init(&dumps.ended);
+    if (ci_thread_start(&dumps.thread, dump_when_asked, NULL) == 0)
+        return true;
+    ci_condition_done(&dumps.ended);
+    ci_mutex_done(&dumps.lock);
+    ci_quit_end();
+    return false;
+}
+
+static void end_dumps(void)
+{
+    coir_time until = ci_time_after(ci_clock_now(), dump_time_max);
+    int rc = 0;
+    ci_quit_stop();
+    ci_mutex_lock(&dumps.lock);
+    while (!dumps.has_ended && rc == 0)
+        rc = ci_condition_wait(&dumps.ended, &dumps.lock, until);
+    dumps.was_left = !dumps.has_ended;
+    ci_mutex_unlock(&dumps.lock);
+    ci_quit_end();
+    if (dumps.was_left) {
+        ci_thread_detach(&dumps.thread);
+        return;
+    }
+    ci_thread_join(&dumps.thread);
+    ci_condition_done(&dumps.ended);
+    ci_mutex_done(&dumps.lock);
 }
 
 static int run(coir_runtime *runtime, coir_task_fn *start, void *arg)
 {
-    struct ci_thread thread;
-    bool dumps = ci_quit_begin();
-    if (dumps && ci_thread_start(&thread, dump_when_asked, NULL) < 0) {
-        ci_quit_end();
-        dumps = false;
-    }
+    bool dumping = begin_dumps();
     int rc = coir_runtime_run(runtime, start, arg);
-    if (dumps) {
-        ci_quit_stop();
-        ci_thread_join(&thread);
-        ci_quit_end();
-    }
+    if (dumping)
+        end_dumps();
     return rc;
 }
 

@@ -1,10 +1,12 @@
 /* coir_main: exit statuses, and what is printed. */
 #include <coir.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -167,4 +169,49 @@ TEST(a_program_keeps_its_own_handler_of_quit)
     setenv("COIR_LOG", "none", 1);
     quit_until("its own handler\n", handle_quit);
     CHECK(!strstr(printed, ", process "));
+}
+
+enum { PIPE = 4096 };
+
+static int sleep_on(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(COIR_NEVER);
+}
+
+/* Ends in the middle of a dump, of which nobody reads more than the pipe holds. */
+static int quit_and_end(void *arg)
+{
+    static char names[100][20];
+    int in_pipe = 0;
+    COIR_SERVING_SCOPE(scope);
+    for (size_t i = 0; i < 100; i++) {
+        coir_go_options options = COIR_GO_OPTIONS;
+        snprintf(names[i], sizeof names[i], "a sleeper %zu", i);
+        options.name = names[i];
+        CHECK_EQ(coir_go_with(scope, &options, sleep_on, NULL), 0);
+    }
+    kill(getpid(), SIGQUIT);
+    while (in_pipe < PIPE && ioctl(*(int *)arg, FIONREAD, &in_pipe) == 0)
+        CHECK_EQ(coir_yield(), 0);
+    coir_scope_cancel(scope);
+    return 0;
+}
+
+TEST(a_dump_that_nobody_reads_does_not_keep_a_program_from_ending)
+{
+    int ends[2], status;
+    setenv("COIR_LOG", "none", 1);
+    CHECK_EQ(pipe(ends), 0);
+    CHECK_EQ(fcntl(ends[1], F_SETPIPE_SZ, PIPE), PIPE);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        _exit(coir_main(quit_and_end, &ends[0]));
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    close(ends[0]);
+    close(ends[1]);
 }
