@@ -38,6 +38,13 @@
 #define ci_glance(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define ci_show(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 
+/* A store of 32 bits after which the same thread looks at another word, without a fence: other
+ * threads may see it late, but not after a barrier everywhere (sys/barrier.h). */
+#define ci_store_buffered(p, v) CI_POINT_BUFFERED((p), (v))
+
+/* An acquire load of such a word by another thread. */
+#define ci_load_buffered(p) CI_POINT_LOAD_BUFFERED(p)
+
 /* Orders all loads and stores around it. A site names the fence that it pairs with. */
 #define ci_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 

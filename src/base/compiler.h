@@ -24,6 +24,14 @@
 #define CI_CACHE_ALIGNED __attribute__((aligned(64)))
 #define CI_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 
+/* Fetches a cache line for writing, where the first access to it is a load: else a line that
+ * another core has written would be fetched twice. */
+#if defined(__x86_64__) /* gcc has it only where the least processor is said to have it */
+#define CI_PREFETCH_WRITE(p) __asm__("prefetchw %0" : : "m"(*(p)))
+#else
+#define CI_PREFETCH_WRITE(p) __builtin_prefetch((p), 1)
+#endif
+
 /* The struct that embeds `ptr` as its member. */
 #define ci_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define ci_countof(array) (sizeof(array) / sizeof((array)[0]))

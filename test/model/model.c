@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include "sys/barrier.h"
 #include "task/current.h"
 #include "task/deadlock.h"
 #include "task/local.h"
@@ -22,6 +23,8 @@ struct thread {
     struct ci_local *carried;
     bool done, asleep, woken, spinning;
     char *stack;
+    uint32_t *stored; /* by a store that no other thread sees yet, or NULL */
+    uint32_t stored_value;
 };
 
 struct choice {
@@ -116,10 +119,63 @@ static void leave_to_another(const char *otherwise)
     switch_to(list[choose(count)]);
 }
 
+/* ---- stores that others see late, but before the thread's next store ---- */
+
+bool model_without_barrier;
+
+static void show_store(struct thread *thread)
+{
+    if (thread->stored)
+        __atomic_store_n(thread->stored, thread->stored_value, __ATOMIC_SEQ_CST);
+    thread->stored = NULL;
+}
+
+bool ci_barrier_prepare(void)
+{
+    return true;
+}
+
+bool ci_barrier_pays(void)
+{
+    return true;
+}
+
+void ci_barrier_everywhere(void)
+{
+    if (!modelling || model_without_barrier)
+        return;
+    ci_model_point(true);
+    for (int i = 0; i < thread_count; i++)
+        show_store(&threads[i]);
+}
+
+void ci_model_store_buffered(uint32_t *word, uint32_t value)
+{
+    ci_model_point(true);
+    if (!modelling)
+        __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+    else {
+        threads[running].stored = word;
+        threads[running].stored_value = value;
+    }
+}
+
+/* When another thread sees the store matters only to its loads of that word. */
+uint32_t ci_model_load_buffered(const uint32_t *word)
+{
+    ci_model_point(false);
+    for (int i = 0; modelling && i < thread_count; i++)
+        if (i != running && threads[i].stored == word && choose(2))
+            show_store(&threads[i]);
+    return __atomic_load_n(word, __ATOMIC_SEQ_CST);
+}
+
 void ci_model_point(bool writes)
 {
     if (!modelling)
         return;
+    if (writes)
+        show_store(&threads[running]);
     for (int i = 0; writes && i < thread_count; i++)
         threads[i].spinning = false;
     int list[THREADS_MOST], count = preemptions_left ? others(list) : 0;
@@ -135,6 +191,7 @@ void ci_pause(unsigned round)
     (void)round;
     if (!modelling)
         return;
+    show_store(&threads[running]);
     threads[running].spinning = true;
     leave_to_another("everybody spins");
     threads[running].spinning = false;
@@ -317,6 +374,7 @@ static void thread_main(void)
     ci_worker_current = NULL;
     ci_carried_locals = NULL;
     run_thread(self);
+    show_store(self);
     self->done = true;
     for (int i = 0; i < thread_count; i++)
         threads[i].spinning = false; /* it may be what they wait for */

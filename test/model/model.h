@@ -1,6 +1,8 @@
 /* A model of threads: a scenario is run under every order of its atomic operations, up to a
  * number of preemptions. The order is sequentially consistent: fences that are missing are not
- * found here, but under the thread sanitizer and by reading.
+ * found here, but under the thread sanitizer and by reading. The exception are stores that their
+ * thread does not wait for (ci_store_buffered): others see one at any time until the thread's next
+ * store, or a barrier everywhere.
  *
  * Each worker of a runtime is a thread of the model, and so is each plain thread of the scenario.
  * Its drivers only sleep and wake: a wake-up that is lost is a run in which every thread sleeps. A
@@ -37,6 +39,9 @@ void model_run(const struct model *model);
  * in every order too. `frees`: worker 0 frees it at once, even if another thread is still inside of
  * a call. */
 void model_run_whole(const struct model *model, bool frees);
+
+/* Set: barriers everywhere do nothing, which the model has to find. */
+extern bool model_without_barrier;
 
 /* Lets other threads of the model run: for plain threads that wait for something. */
 void model_pause(void);

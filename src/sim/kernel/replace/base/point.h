@@ -15,5 +15,7 @@ static inline void ci_kpoint(void)
 }
 
 #define CI_POINT(writes, operation) (ci_kpoint(), operation)
+#define CI_POINT_BUFFERED(p, v) CI_POINT(true, __atomic_store_n((p), (v), __ATOMIC_RELAXED))
+#define CI_POINT_LOAD_BUFFERED(p) CI_POINT(false, __atomic_load_n((p), __ATOMIC_ACQUIRE))
 
 #endif
