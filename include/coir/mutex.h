@@ -16,22 +16,22 @@ extern "C" {
  * goes to the task that has waited longest instead: the waits are even, but it is slower under
  * contention. A task that locks it twice waits for ever. */
 typedef struct coir_mutex {
-    uint64_t opaque[10];
+    uint64_t opaque[12];
 } coir_mutex;
 
-#define COIR_MUTEX_INIT                  \
-    {                                    \
-        {                                \
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
-        }                                \
+#define COIR_MUTEX_INIT                        \
+    {                                          \
+        {                                      \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
+        }                                      \
     }
 
 /* Initialises a fair coir_mutex: it goes to the task that has waited longest. */
-#define COIR_FAIR_MUTEX_INIT             \
-    {                                    \
-        {                                \
-            0, 0, 0, 1, 0, 0, 0, 0, 0, 0 \
-        }                                \
+#define COIR_FAIR_MUTEX_INIT                   \
+    {                                          \
+        {                                      \
+            0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 \
+        }                                      \
     }
 
 /* Takes a mutex, waiting until it is free.

@@ -11,14 +11,14 @@ extern "C" {
 /* A semaphore, initialised with COIR_SEMAPHORE_INIT(units). It may be used from any worker, and
  * from plain threads by the functions that never suspend; once it is used it stays where it is. */
 typedef struct coir_semaphore {
-    uint64_t opaque[8];
+    uint64_t opaque[10];
 } coir_semaphore;
 
-#define COIR_SEMAPHORE_INIT(units)       \
-    {                                    \
-        {                                \
-            0, (units), 0, 0, 0, 0, 0, 0 \
-        }                                \
+#define COIR_SEMAPHORE_INIT(units)             \
+    {                                          \
+        {                                      \
+            0, (units), 0, 0, 0, 0, 0, 0, 0, 0 \
+        }                                      \
     }
 
 /* Takes units of a semaphore, `amount` at once, waiting until they are there. First come, first

@@ -126,7 +126,8 @@ static const struct ci_wait_kind push_kind =
 
 static struct ci_wait_for to_push(coir_write_queue *queue, coir_buffer *buffer)
 {
-    return (struct ci_wait_for){&push_kind, &queue->lock, queue, .item = buffer};
+    return (struct ci_wait_for){
+        .kind = &push_kind, .lock = &queue->lock, .object = queue, .item = buffer};
 }
 
 coir_future *coir_write_queue_push_op(coir_wait_op *op, coir_write_queue *queue,

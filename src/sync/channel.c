@@ -66,7 +66,7 @@ void coir_channel_close(coir_channel *channel)
     ci_channel_lock(channel);
     if (!channel->closed)
         ci_channel_close(channel, &granted);
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     ci_wait_wake_all(&granted);
 }
 
@@ -76,7 +76,7 @@ size_t coir_channel_count(const coir_channel *channel)
         return 0;
     ci_channel_lock(channel);
     size_t count = channel->ring.count;
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     return count;
 }
 
@@ -86,7 +86,7 @@ uint64_t coir_channel_lost(const coir_channel *channel)
         return 0;
     ci_channel_lock(channel);
     uint64_t lost = channel->lost;
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     return lost;
 }
 
@@ -96,7 +96,7 @@ bool coir_channel_is_closed(const coir_channel *channel)
         return false;
     ci_channel_lock(channel);
     bool closed = channel->closed;
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     return closed;
 }
 
@@ -151,7 +151,7 @@ static bool is_waited_for(coir_channel *channel)
 {
     ci_channel_lock(channel);
     bool waits = !ci_list_empty(&channel->receivers) || !ci_list_empty(&channel->senders);
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     return waits;
 }
 
@@ -166,7 +166,7 @@ void coir_channel_free(coir_channel *channel)
         ci_list_init(&granted);
         ci_channel_lock(channel);
         channel->observer->on_free(channel->observer, channel, &granted);
-        ci_lock_give(channel->lock);
+        ci_own_lock_give(channel->lock);
         ci_wait_wake_all(&granted);
     }
     ci_check(ci_list_empty(&channel->receivers) && ci_list_empty(&channel->senders), "channel.h 2");

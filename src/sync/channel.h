@@ -20,13 +20,13 @@ struct ci_channel_observer {
 };
 
 struct coir_channel {
-    struct ci_lock *lock; /* its own, or its topic's */
-    struct ci_item_ring ring;
-    struct ci_list receivers, senders;
+    struct ci_own_lock *lock; /* its own, or its topic's */
+    struct ci_own_lock own_lock;
     uint8_t overflow; /* enum coir_overflow */
     bool closed;      /* shown (ci_glance) */
-    uint64_t lost;    /* items that the policy has dropped */
-    struct ci_lock own_lock;
+    struct ci_list receivers, senders;
+    struct ci_item_ring ring;
+    uint64_t lost; /* items that the policy has dropped */
     void (*unref)(void *item, void *arg);
     void *arg;
     struct ci_channel_observer *observer; /* NULL: a channel by itself */
@@ -45,7 +45,7 @@ void ci_channel_close(coir_channel *channel, struct ci_list *granted);
 /* Takes the lock, for all but the common cases. */
 static inline void ci_channel_lock(const coir_channel *channel)
 {
-    ci_lock_take(channel->lock);
+    ci_own_lock_take(channel->lock);
     bool receivers = !ci_list_empty(&channel->receivers),
          senders = !ci_list_empty(&channel->senders);
     ci_debug_check(!receivers || channel->ring.count == 0, "channel.h 1");

@@ -125,7 +125,7 @@ CI_INLINE bool finish(struct ci_worker *worker, struct ci_wait *wait, enum outco
         ci_wait_queue(worker, wait, queue);
     } else if (ci_unlikely(outcome == REFUSED))
         wait->future.result = -ECANCELED;
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     ci_wait_wake_all(granted);
     return outcome != WOULD_WAIT;
 }
@@ -155,20 +155,22 @@ static bool start_receive(struct ci_worker *worker, struct ci_wait *wait)
 }
 
 static const struct ci_wait_kind send_kind =
-    CI_WAIT_KIND("room in a channel", start_send, ci_wait_cancel, NULL);
+    CI_WAIT_KIND("room in a channel", start_send, ci_wait_cancel_own, NULL);
 static const struct ci_wait_kind receive_kind =
-    CI_WAIT_KIND("an item of a channel", start_receive, ci_wait_cancel, NULL);
+    CI_WAIT_KIND("an item of a channel", start_receive, ci_wait_cancel_own, NULL);
 
 CI_INLINE struct ci_wait_for to_send(coir_channel *channel, const void *item)
 {
-    return (struct ci_wait_for){&send_kind, channel->lock, channel,
+    return (struct ci_wait_for){.kind = &send_kind,
+                                .own_lock = channel->lock,
+                                .object = channel,
                                 .item = (void *)(uintptr_t)item};
 }
 
 CI_INLINE struct ci_wait_for to_receive(coir_channel *channel, void *items, size_t items_max)
 {
     return (struct ci_wait_for){.kind = &receive_kind,
-                                .lock = channel->lock,
+                                .own_lock = channel->lock,
                                 .object = channel,
                                 .item = items,
                                 .items_max = items_max};
@@ -210,7 +212,7 @@ CI_INLINE int64_t queue_and_park(struct ci_worker *worker, struct ci_fiber *fibe
     struct ci_wait *wait = ci_wait_init(CI_FIBER_OP(fiber, struct ci_wait), what);
     wait->future.caller = &fiber->back;
     ci_wait_queue(worker, wait, queue);
-    ci_lock_give_tried(what.lock);
+    ci_own_lock_give_tried(what.own_lock, worker);
     ci_park_here(worker, fiber);
     return wait->future.result;
 }
@@ -239,7 +241,7 @@ CI_INLINE int grant_and_return(struct ci_worker *worker, const coir_channel *cha
 {
     ci_wait_take_off(peer, CI_WAIT_GRANTED);
     peer->future.result = result;
-    ci_lock_give_tried(channel->lock);
+    ci_own_lock_give_tried(channel->lock, worker);
     return ci_wait_wake_own(worker, peer) ? ci_spend_and_return(worker)
                                           : wake_elsewhere(worker, peer);
 }
@@ -255,10 +257,10 @@ static CI_NOINLINE int send_otherwise(struct ci_worker *worker, struct ci_fiber 
     else if (channel->ring.count != channel->ring.slots && !channel->closed)
         ci_item_ring_put(&channel->ring, item);
     else {
-        ci_lock_give(channel->lock);
+        ci_own_lock_give(channel->lock);
         return (int)ci_wait_here(worker, fiber, to_send(channel, item));
     }
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     if (receiver)
         ci_wait_wake(receiver);
     return ci_spend_and_return(worker);
@@ -272,7 +274,7 @@ int coir_channel_send(coir_channel *channel, const void *item)
     struct ci_fiber *fiber = ci_fiber_of_call(worker);
     if (ci_unlikely(!fiber))
         return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
-    if (ci_unlikely(!ci_lock_try(channel->lock)))
+    if (ci_unlikely(!ci_own_lock_try(channel->lock, worker)))
         return send_otherwise(worker, fiber, channel, item);
     struct ci_item_ring *ring = &channel->ring;
     struct ci_wait *receiver = ci_wait_first(&channel->receivers);
@@ -288,11 +290,11 @@ int coir_channel_send(coir_channel *channel, const void *item)
                 return queue_sender(worker, channel, fiber, item);
         } else if (ci_item_copy_usual(ci_item_ring_slot(ring, count), item, ring->item_size)) {
             ci_show(&ring->count, count + 1);
-            ci_lock_give_tried(channel->lock);
+            ci_own_lock_give_tried(channel->lock, worker);
             return ci_spend_and_return(worker);
         }
     }
-    ci_lock_give_tried(channel->lock);
+    ci_own_lock_give_tried(channel->lock, worker);
     return send_otherwise(worker, fiber, channel, item);
 }
 
@@ -303,11 +305,11 @@ static CI_NOINLINE ssize_t receive_otherwise(struct ci_worker *worker, struct ci
     ci_channel_lock(channel);
     if (items_max || !channel->ring.count || channel->observer ||
         !ci_list_empty(&channel->senders)) {
-        ci_lock_give(channel->lock);
+        ci_own_lock_give(channel->lock);
         return ci_wait_here(worker, fiber, to_receive(channel, items, items_max));
     }
     ci_item_ring_take(&channel->ring, items);
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     return ci_spend_and_return(worker);
 }
 
@@ -325,7 +327,7 @@ int coir_channel_recv(coir_channel *channel, void *item)
     struct ci_fiber *fiber = ci_fiber_of_call(worker);
     if (ci_unlikely(!fiber))
         return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
-    if (ci_unlikely(!ci_lock_try(channel->lock)))
+    if (ci_unlikely(!ci_own_lock_try(channel->lock, worker)))
         return receive_one_otherwise(worker, fiber, channel, item);
     struct ci_item_ring *ring = &channel->ring;
     struct ci_wait *sender = ci_wait_first(&channel->senders);
@@ -339,11 +341,11 @@ int coir_channel_recv(coir_channel *channel, void *item)
             return queue_receiver(worker, channel, fiber, item);
         if (ci_item_copy_usual(item, ci_item_ring_slot(ring, 0), ring->item_size)) {
             ci_item_ring_drop(ring);
-            ci_lock_give_tried(channel->lock);
+            ci_own_lock_give_tried(channel->lock, worker);
             return ci_spend_and_return(worker);
         }
     }
-    ci_lock_give_tried(channel->lock);
+    ci_own_lock_give_tried(channel->lock, worker);
     return receive_one_otherwise(worker, fiber, channel, item);
 }
 
@@ -381,7 +383,7 @@ static CI_NOINLINE bool try_locked(coir_channel *channel, bool sends, void *item
     ci_channel_lock(channel);
     enum outcome outcome = sends ? try_send(channel, NULL, NULL, item, ret_result, &granted)
                                  : try_receive(channel, NULL, NULL, item, 0, ret_result, &granted);
-    ci_lock_give(channel->lock);
+    ci_own_lock_give(channel->lock);
     ci_wait_wake_all(&granted);
     return outcome == DONE;
 }
@@ -389,9 +391,10 @@ static CI_NOINLINE bool try_locked(coir_channel *channel, bool sends, void *item
 /* True: done, with the result of the call. Most that are tried are not possible. */
 CI_INLINE bool try_once(coir_channel *channel, bool sends, void *item, int64_t *ret_result)
 {
-    if (ci_lock_try(channel->lock)) {
+    const struct ci_worker *worker = ci_worker_current;
+    if (worker && ci_own_lock_try(channel->lock, worker)) {
         bool possible = sends ? can_send(channel) : can_receive(channel);
-        ci_lock_give_tried(channel->lock);
+        ci_own_lock_give_tried(channel->lock, worker);
         if (!possible)
             return false;
     }

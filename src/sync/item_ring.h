@@ -19,11 +19,11 @@
 enum { CI_ITEM_RING_FIRST = 16 };
 
 struct ci_item_ring {
-    size_t item_size, capacity;
-    size_t head;
     size_t count; /* shown (ci_glance) */
+    size_t head;
     size_t slots; /* < capacity: it may grow */
     char *items;
+    size_t item_size, capacity;
     const coir_allocator *allocator;
 };
 

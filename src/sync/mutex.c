@@ -4,12 +4,17 @@
  * it. An unlocked mutex is free at once, and one waiter is woken to try again; a running task may
  * lock it before.
  *
+ * While a worker owns its lock (own_lock.h), `state` is OWNED, so that every other thread takes the
+ * lock, which ends that; `owned` is the state then, which the owner changes without a locked
+ * operation. Below, "the state" is the one of the two that state_of returns.
+ *
  * 1. A waiter is queued only while the mutex is held; it is CONTENDED then, so that unlocking it
  *    looks at the queue.
  * 2. While a waiter is queued, the mutex is CONTENDED, or a woken waiter has not tried again yet.
  * 3. A waiter loses at most once: the next unlock hands the mutex to it, as it does to every waiter
  *    of a fair mutex.
  * 4. The mutex is unlocked only while it is held.
+ * 5. Under the lock, after state_of, `state` is OWNED if the calling thread's worker owns the lock.
  */
 #include "sync/mutex.h"
 
@@ -20,15 +25,16 @@
 #include "sync/lock_name.h"
 #include "task/completed.h"
 
-enum { FREE, HELD, CONTENDED };
+enum { UNUSED, HELD, CONTENDED, FREE, OWNED };
 
 struct mutex {
     uint32_t state;
-    struct ci_lock lock;
-    struct ci_list waiters; /* zero while it was never used */
-    bool fair;
-    uint8_t number;        /* of its name, or 0 */
+    struct ci_own_lock lock;
+    uint32_t owned;        /* FREE, HELD or CONTENDED */
     uint32_t on_their_way; /* waiters that were woken to try again */
+    bool fair;
+    uint8_t number;         /* of its name, or 0 */
+    struct ci_list waiters; /* zero while it was never used */
     struct ci_holder holder;
 };
 CI_LEAVES_SPARE_WORDS(struct mutex, coir_mutex);
@@ -40,45 +46,76 @@ static struct mutex *mutex_of(coir_mutex *mutex)
     return (struct mutex *)(void *)mutex;
 }
 
-static bool take_if_free(struct mutex *mutex, uint32_t as)
+static bool take_if_free(struct mutex *mutex, uint32_t *state, uint32_t as)
 {
-    uint32_t state = FREE;
-    bool taken = ci_compare_exchange(&mutex->state, &state, as);
+    uint32_t free = FREE;
+    bool taken = ci_compare_exchange(state, &free, as);
     if (taken)
         ci_note_acquire(&mutex->state);
     return taken;
 }
 
+/* With the lock held, whose owner may be another than before. */
+static uint32_t *state_of(struct mutex *mutex)
+{
+    bool is_mine = ci_own_lock_is_mine(&mutex->lock);
+    uint32_t state = ci_glance(&mutex->state); /* it is UNUSED or OWNED until the lock is given */
+    if (is_mine && state != OWNED) {
+        state = ci_exchange(&mutex->state, OWNED); /* plain threads may have used it before */
+        ci_store_relaxed(&mutex->owned, state == UNUSED ? FREE : state);
+    } else if (!is_mine && state == OWNED) {
+        ci_store_release(&mutex->state, ci_load_relaxed(&mutex->owned));
+    } else if (!is_mine && state == UNUSED) {
+        ci_store_release(&mutex->state, FREE);
+    }
+    ci_debug_check((ci_load_relaxed(&mutex->state) == OWNED) == is_mine, "mutex.c 5");
+    return is_mine ? &mutex->owned : &mutex->state;
+}
+
+/* The fast path of the owner. False: it is not the owner, or the state is not `from`. */
+CI_INLINE bool change_owned(struct mutex *mutex, const struct ci_worker *worker, uint32_t from,
+                            uint32_t to)
+{
+    CI_PREFETCH_WRITE(mutex); /* a mutex that is shared is exchanged next */
+    if (ci_notes_order() || !ci_own_lock_enter(&mutex->lock, worker->owner_number))
+        return false;
+    bool changes = ci_load_relaxed(&mutex->owned) == from;
+    if (changes)
+        ci_store_relaxed(&mutex->owned, to);
+    ci_own_lock_leave_owned(&mutex->lock);
+    return changes;
+}
+
 /* ---- giving back ---- */
 
 /* With the lock held: frees the mutex, or hands it over. Returns the waiter to wake, or NULL. */
-static struct ci_wait *pass_on(struct mutex *mutex)
+static struct ci_wait *pass_on(struct mutex *mutex, uint32_t *state)
 {
     for (struct ci_wait *wait; (wait = ci_wait_first(&mutex->waiters));) {
         bool hand_over = mutex->fair || wait->lost_once;
         if (!hand_over) {
             ci_wait_take_off(wait, CI_WAIT_RETRYING);
             mutex->on_their_way++;
-            ci_store(&mutex->state, FREE);
+            ci_store(state, FREE);
             return wait;
         }
         if (ci_wait_decide(wait)) {
             wait->future.result = 0;
             ci_holder_set(&mutex->holder, wait->runnable->task);
-            ci_store(&mutex->state, ci_list_empty(&mutex->waiters) ? HELD : CONTENDED);
+            ci_store(state, ci_list_empty(&mutex->waiters) ? HELD : CONTENDED);
             return wait;
         }
     }
-    ci_store(&mutex->state, FREE);
+    ci_store(state, FREE);
     return NULL;
 }
 
-static void give_lock(struct mutex *mutex)
+static void give_lock(struct mutex *mutex, const uint32_t *state)
 {
     ci_check(ci_list_empty(&mutex->waiters) || mutex->on_their_way ||
-                 ci_load_relaxed(&mutex->state) == CONTENDED,
+                 ci_load_relaxed(state) == CONTENDED,
              "mutex.c 2");
-    ci_lock_give(&mutex->lock);
+    ci_own_lock_give(&mutex->lock);
 }
 
 /* Without the lock: a waiter that pass_on has taken off. */
@@ -91,14 +128,16 @@ static void wake(uint8_t number, struct ci_wait *wait)
 
 static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, const void *place)
 {
-    ci_lock_take(&mutex->lock);
+    ci_own_lock_take(&mutex->lock);
+    uint32_t *state = state_of(mutex);
+    ci_wait_open(&mutex->waiters);
     /* the last waiter may have been cancelled since the caller saw that the mutex is CONTENDED */
-    if (ci_load_relaxed(&mutex->state) == FREE)
+    if (ci_load_relaxed(state) == FREE)
         ci_misused(-EALREADY, "no task has the mutex", call, place);
-    ci_check(ci_load_relaxed(&mutex->state) != FREE, "mutex.c 4");
-    struct ci_wait *next = pass_on(mutex);
+    ci_check(ci_load_relaxed(state) != FREE, "mutex.c 4");
+    struct ci_wait *next = pass_on(mutex, state);
     uint8_t number = ci_load_relaxed(&mutex->number);
-    give_lock(mutex);
+    give_lock(mutex, state);
     if (next)
         wake(number, next);
 }
@@ -118,8 +157,11 @@ void coir_mutex_unlock(coir_mutex *opaque)
     if (CI_DEBUG && CI_REFUSED(!opaque, "mutex is NULL"))
         return;
     struct mutex *mutex = mutex_of(opaque);
+    const struct ci_worker *worker = ci_worker_current;
     uint32_t state = HELD;
     ci_holder_clear(&mutex->holder);
+    if (ci_likely(worker && change_owned(mutex, worker, HELD, FREE)))
+        return;
     if (ci_notes_order())
         unlock_noted(mutex, CI_CALL, CI_PLACE);
     else if (ci_unlikely(!ci_compare_exchange(&mutex->state, &state, FREE)))
@@ -128,13 +170,26 @@ void coir_mutex_unlock(coir_mutex *opaque)
 
 /* ---- taking ---- */
 
+static bool try_lock(struct mutex *mutex)
+{
+    if (take_if_free(mutex, &mutex->state, HELD))
+        return true;
+    uint32_t state = ci_load_relaxed(&mutex->state);
+    if (state != UNUSED && state != OWNED)
+        return false;
+    ci_own_lock_take(&mutex->lock);
+    bool taken = take_if_free(mutex, state_of(mutex), HELD);
+    ci_own_lock_give(&mutex->lock);
+    return taken;
+}
+
 int coir_mutex_try_lock(coir_mutex *mutex)
 {
     if (ci_forked())
         return -COIR_EFORKED;
     if (!mutex)
         return CI_MISUSE(-EINVAL, "mutex is NULL");
-    if (!take_if_free(mutex_of(mutex), HELD))
+    if (!try_lock(mutex_of(mutex)))
         return -EAGAIN;
     if (ci_worker_current && ci_worker_current->runnable)
         ci_holder_set(&mutex_of(mutex)->holder, ci_worker_current->runnable->task);
@@ -143,13 +198,13 @@ int coir_mutex_try_lock(coir_mutex *mutex)
 
 /* With the lock held: takes the mutex. If it is taken, marks it as CONTENDED instead, so that it is
  * given back by way of the queue. */
-static bool take_or_contend(struct mutex *mutex)
+static bool take_or_contend(struct mutex *mutex, uint32_t *state)
 {
     for (;;) {
-        if (take_if_free(mutex, ci_list_empty(&mutex->waiters) ? HELD : CONTENDED))
+        if (take_if_free(mutex, state, ci_list_empty(&mutex->waiters) ? HELD : CONTENDED))
             return true;
-        uint32_t state = HELD;
-        if (ci_compare_exchange(&mutex->state, &state, CONTENDED) || state == CONTENDED)
+        uint32_t held = HELD;
+        if (ci_compare_exchange(state, &held, CONTENDED) || held == CONTENDED)
             return false;
     }
 }
@@ -159,25 +214,26 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     struct mutex *mutex = wait->object;
     bool retrying = wait->state == CI_WAIT_RETRYING, complete = true, won = false;
     struct ci_wait *next = NULL;
-    ci_lock_take(&mutex->lock);
+    ci_own_lock_take(&mutex->lock);
+    uint32_t *state = state_of(mutex);
     uint8_t number = ci_load_relaxed(&mutex->number);
     ci_wait_open(&mutex->waiters);
     mutex->on_their_way -= retrying;
-    if (take_or_contend(mutex)) {
+    if (take_or_contend(mutex, state)) {
         won = ci_claim(worker->runnable, &wait->future);
         wait->future.result = won ? 0 : -ECANCELED;
         if (won)
             ci_holder_set(&mutex->holder, worker->runnable->task);
         else /* another member has won its coir_any: the mutex goes to the next waiter */
-            next = pass_on(mutex);
+            next = pass_on(mutex, state);
     } else if (retrying && worker->runnable->interrupt && !wait->stubborn) {
         wait->future.result = worker->runnable->interrupt;
         if (ci_list_empty(&mutex->waiters)) { /* no waiter is left */
-            uint32_t state = CONTENDED;
-            ci_compare_exchange(&mutex->state, &state, HELD);
+            uint32_t contended = CONTENDED;
+            ci_compare_exchange(state, &contended, HELD);
         }
     } else {
-        ci_check(ci_load_relaxed(&mutex->state) == CONTENDED, "mutex.c 1");
+        ci_check(ci_load_relaxed(state) == CONTENDED, "mutex.c 1");
         ci_wait_queue(worker, wait, &mutex->waiters);
         if (retrying) { /* in front of all others */
             ci_check(!wait->lost_once, "mutex.c 3");
@@ -189,7 +245,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
         }
         complete = false;
     }
-    give_lock(mutex);
+    give_lock(mutex, state);
     if (ci_unlikely(number) && retrying && won)
         ci_lock_wait_ended(number, wait->since);
     if (next)
@@ -205,11 +261,11 @@ static void mutex_describe(const coir_future *future, struct ci_wait_note *note)
 }
 
 static const struct ci_wait_kind mutex_kind =
-    CI_WAIT_KIND("a mutex", start, ci_wait_cancel, mutex_describe);
+    CI_WAIT_KIND("a mutex", start, ci_wait_cancel_own, mutex_describe);
 
 static struct ci_wait_for to_lock(struct mutex *mutex)
 {
-    return (struct ci_wait_for){.kind = &mutex_kind, .lock = &mutex->lock, .object = mutex};
+    return (struct ci_wait_for){.kind = &mutex_kind, .own_lock = &mutex->lock, .object = mutex};
 }
 
 coir_future *coir_mutex_lock_op(coir_wait_op *op, coir_mutex *mutex)
@@ -226,7 +282,10 @@ coir_future *ci_mutex_relock(struct ci_wait *wait, coir_mutex *mutex)
 
 bool ci_mutex_is_held(coir_mutex *mutex)
 {
-    return ci_load_relaxed(&mutex_of(mutex)->state) != FREE;
+    uint32_t state = ci_load_relaxed(&mutex_of(mutex)->state);
+    if (state == OWNED) /* also when another worker asks: if its task has it, it stays so */
+        state = ci_load_relaxed(&mutex_of(mutex)->owned);
+    return state != UNUSED && state != FREE;
 }
 
 int coir_mutex_set_name(coir_mutex *mutex, const char *name)
@@ -253,7 +312,8 @@ int coir_mutex_lock(coir_mutex *opaque)
     struct mutex *mutex = mutex_of(opaque);
     const struct ci_task *task = worker->runnable->task;
     uint32_t state = FREE;
-    if (ci_notes_order() || ci_unlikely(!ci_compare_exchange(&mutex->state, &state, HELD)))
+    if (ci_notes_order() || ci_unlikely(!change_owned(mutex, worker, FREE, HELD) &&
+                                        !ci_compare_exchange(&mutex->state, &state, HELD)))
         return lock_otherwise(worker, fiber, mutex);
     ci_holder_set(&mutex->holder, task);
     return ci_spend_and_return(worker);

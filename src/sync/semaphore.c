@@ -14,9 +14,9 @@
 #include "task/completed.h"
 
 struct semaphore {
-    struct ci_lock lock;
     uint8_t number; /* of its name, or 0 */
     uint64_t units;
+    struct ci_own_lock lock;
     struct ci_list waiters;
 };
 CI_LEAVES_SPARE_WORDS(struct semaphore, coir_semaphore);
@@ -29,15 +29,20 @@ static struct semaphore *semaphore_of(coir_semaphore *semaphore)
 
 static void lock(struct semaphore *semaphore)
 {
-    ci_lock_take(&semaphore->lock);
+    ci_own_lock_take(&semaphore->lock);
     ci_wait_open(&semaphore->waiters);
     const struct ci_wait *first = ci_wait_first(&semaphore->waiters);
     ci_check(!first || first->amount > semaphore->units, "semaphore.c 1");
 }
 
+static bool is_waited_for(const struct semaphore *semaphore)
+{
+    return semaphore->waiters.next && !ci_list_empty(&semaphore->waiters);
+}
+
 static bool has(const struct semaphore *semaphore, uint64_t amount)
 {
-    return ci_list_empty(&semaphore->waiters) && semaphore->units >= amount;
+    return !is_waited_for(semaphore) && semaphore->units >= amount;
 }
 
 static bool start(struct ci_worker *worker, struct ci_wait *wait)
@@ -57,7 +62,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     } else {
         wait->future.result = -ECANCELED;
     }
-    ci_lock_give(&semaphore->lock);
+    ci_own_lock_give(&semaphore->lock);
     return complete;
 }
 
@@ -78,7 +83,7 @@ static void serve(struct semaphore *semaphore, struct ci_list *granted)
 static void give_and_wake(struct semaphore *semaphore, struct ci_list *granted)
 {
     uint8_t number = ci_load_relaxed(&semaphore->number);
-    ci_lock_give(&semaphore->lock);
+    ci_own_lock_give(&semaphore->lock);
     ci_wait_count_granted(number, granted);
     ci_wait_wake_all(granted);
 }
@@ -113,8 +118,10 @@ static const struct ci_wait_kind semaphore_kind =
 static struct ci_wait_for to_acquire(coir_semaphore *opaque, uint64_t amount)
 {
     struct semaphore *semaphore = semaphore_of(opaque);
-    return (struct ci_wait_for){
-        .kind = &semaphore_kind, .lock = &semaphore->lock, .object = semaphore, .amount = amount};
+    return (struct ci_wait_for){.kind = &semaphore_kind,
+                                .own_lock = &semaphore->lock,
+                                .object = semaphore,
+                                .amount = amount};
 }
 
 coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semaphore, uint64_t amount)
@@ -123,10 +130,32 @@ coir_future *coir_semaphore_acquire_op(coir_wait_op *op, coir_semaphore *semapho
                            : ci_completed_op(op, CI_MISUSE(-EINVAL, "op or semaphore is NULL"));
 }
 
-int coir_semaphore_acquire(coir_semaphore *semaphore, uint64_t amount)
+/* Where the units are not there, or no attempt at the lock was made. */
+static CI_NOINLINE int acquire_otherwise(struct ci_worker *worker, struct ci_fiber *fiber,
+                                         coir_semaphore *semaphore, uint64_t amount)
 {
-    return semaphore ? (int)ci_wait_in_fiber(to_acquire(semaphore, amount))
-                     : CI_MISUSE(-EINVAL, "semaphore is NULL");
+    return (int)ci_wait_here(worker, fiber, to_acquire(semaphore, amount));
+}
+
+/* Makes no call but as its last step, so that it saves no registers. */
+int coir_semaphore_acquire(coir_semaphore *opaque, uint64_t amount)
+{
+    if (ci_unlikely(!opaque))
+        return CI_MISUSE(-EINVAL, "semaphore is NULL");
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_fiber *fiber = ci_fiber_of_call(worker);
+    if (ci_unlikely(!fiber))
+        return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
+    struct semaphore *semaphore = semaphore_of(opaque);
+    if (ci_likely(ci_own_lock_try(&semaphore->lock, worker))) {
+        bool taken = has(semaphore, amount);
+        if (taken)
+            semaphore->units -= amount;
+        ci_own_lock_give_tried(&semaphore->lock, worker);
+        if (taken)
+            return ci_spend_and_return(worker);
+    }
+    return acquire_otherwise(worker, fiber, opaque, amount);
 }
 
 int coir_semaphore_try_acquire(coir_semaphore *opaque, uint64_t amount)
@@ -140,17 +169,13 @@ int coir_semaphore_try_acquire(coir_semaphore *opaque, uint64_t amount)
     bool taken = has(semaphore, amount);
     if (taken)
         semaphore->units -= amount;
-    ci_lock_give(&semaphore->lock);
+    ci_own_lock_give(&semaphore->lock);
     return taken ? 0 : -EAGAIN;
 }
 
-int coir_semaphore_release(coir_semaphore *opaque, uint64_t amount)
+static CI_NOINLINE int release_otherwise(struct semaphore *semaphore, uint64_t amount,
+                                         const char *call, const void *place)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!opaque)
-        return CI_MISUSE(-EINVAL, "semaphore is NULL");
-    struct semaphore *semaphore = semaphore_of(opaque);
     struct ci_list granted;
     ci_list_init(&granted);
     lock(semaphore);
@@ -160,7 +185,26 @@ int coir_semaphore_release(coir_semaphore *opaque, uint64_t amount)
         serve(semaphore, &granted);
     }
     give_and_wake(semaphore, &granted);
-    return fits ? 0 : CI_MISUSE(-EOVERFLOW, "more units than can be counted");
+    return fits ? 0 : ci_misused(-EOVERFLOW, "more units than can be counted", call, place);
+}
+
+int coir_semaphore_release(coir_semaphore *opaque, uint64_t amount)
+{
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!opaque)
+        return CI_MISUSE(-EINVAL, "semaphore is NULL");
+    struct semaphore *semaphore = semaphore_of(opaque);
+    const struct ci_worker *worker = ci_worker_current;
+    if (ci_likely(worker && ci_own_lock_try(&semaphore->lock, worker))) {
+        bool done = !is_waited_for(semaphore) && amount <= UINT64_MAX - semaphore->units;
+        if (done)
+            semaphore->units += amount;
+        ci_own_lock_give_tried(&semaphore->lock, worker);
+        if (done)
+            return 0;
+    }
+    return release_otherwise(semaphore, amount, CI_CALL, CI_PLACE);
 }
 
 int coir_semaphore_set_name(coir_semaphore *semaphore, const char *name)
@@ -176,6 +220,6 @@ uint64_t coir_semaphore_units(const coir_semaphore *opaque)
     struct semaphore *semaphore = semaphore_of((coir_semaphore *)(uintptr_t)opaque);
     lock(semaphore);
     uint64_t units = semaphore->units;
-    ci_lock_give(&semaphore->lock);
+    ci_own_lock_give(&semaphore->lock);
     return units;
 }

@@ -18,7 +18,7 @@
 
 struct coir_topic {
     struct ci_channel_observer observer; /* of the subscribers' channels */
-    struct ci_lock lock;
+    struct ci_own_lock lock;
     size_t size; /* of this memory */
     size_t item_size, subscribers;
     struct ci_list subscriptions, publishers;
@@ -67,7 +67,7 @@ static void keep(struct coir_topic *topic, void *item)
 
 static void lock(coir_topic *topic)
 {
-    ci_lock_take(&topic->lock);
+    ci_own_lock_take(&topic->lock);
     ci_debug_check(ci_list_empty(&topic->publishers) || !all_have_room(topic), "topic.c 2");
 }
 
@@ -136,7 +136,7 @@ void coir_topic_close(coir_topic *topic)
             if (!channel_of(node)->closed)
                 ci_channel_close(channel_of(node), &granted);
     }
-    ci_lock_give(&topic->lock);
+    ci_own_lock_give(&topic->lock);
     ci_wait_wake_all(&granted);
 }
 
@@ -157,17 +157,19 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
     } else {
         wait->future.result = -ECANCELED;
     }
-    ci_lock_give(&topic->lock);
+    ci_own_lock_give(&topic->lock);
     ci_wait_wake_all(&granted);
     return complete;
 }
 
 static const struct ci_wait_kind publish_kind =
-    CI_WAIT_KIND("room at the subscribers of a topic", start, ci_wait_cancel, NULL);
+    CI_WAIT_KIND("room at the subscribers of a topic", start, ci_wait_cancel_own, NULL);
 
 static struct ci_wait_for to_publish(coir_topic *topic, const void *item)
 {
-    return (struct ci_wait_for){&publish_kind, &topic->lock, topic,
+    return (struct ci_wait_for){.kind = &publish_kind,
+                                .own_lock = &topic->lock,
+                                .object = topic,
                                 .item = (void *)(uintptr_t)item};
 }
 
@@ -198,7 +200,7 @@ int coir_try_publish(coir_topic *topic, const void *item)
         result = -EPIPE;
     else if (ci_list_empty(&topic->publishers) && all_have_room(topic))
         result = deliver(topic, (void *)(uintptr_t)item, &granted);
-    ci_lock_give(&topic->lock);
+    ci_own_lock_give(&topic->lock);
     ci_wait_wake_all(&granted);
     return result;
 }
@@ -252,7 +254,7 @@ static bool is_used(coir_topic *topic)
 {
     lock(topic);
     bool used = !ci_list_empty(&topic->subscriptions) || !ci_list_empty(&topic->publishers);
-    ci_lock_give(&topic->lock);
+    ci_own_lock_give(&topic->lock);
     return used;
 }
 
@@ -299,7 +301,7 @@ int coir_subscribe(coir_topic *topic, size_t capacity, enum coir_overflow overfl
         ci_list_push(&topic->subscriptions, &channel->subscription);
         topic->subscribers++;
     }
-    ci_lock_give(&topic->lock);
+    ci_own_lock_give(&topic->lock);
     if (rc < 0) {
         channel->observer = NULL;
         coir_channel_free(channel);
@@ -313,9 +315,9 @@ size_t coir_topic_subscribers(const coir_topic *topic)
 {
     if (!topic && CI_MISUSE(-EINVAL, "topic is NULL"))
         return 0;
-    struct ci_lock *lock = (struct ci_lock *)(uintptr_t)&topic->lock;
-    ci_lock_take(lock);
+    struct ci_own_lock *lock = (struct ci_own_lock *)(uintptr_t)&topic->lock;
+    ci_own_lock_take(lock);
     size_t count = topic->subscribers;
-    ci_lock_give(lock);
+    ci_own_lock_give(lock);
     return count;
 }

@@ -16,7 +16,7 @@
 enum { LEVELS_MAX = 65536 };
 
 struct coir_topic_tree {
-    struct ci_lock lock;
+    struct ci_own_lock lock;
     bool closed, keeps_last;
     size_t item_size;
     struct ci_name_tree names;
@@ -257,9 +257,9 @@ static int subscribe(coir_topic_tree *tree, const struct request *request,
     struct delivery delivery = {.tree = tree, .channel = subscription->channel};
     coir_channel *channel = subscription->channel;
     ci_list_init(&delivery.granted);
-    ci_lock_take(&tree->lock);
+    ci_own_lock_take(&tree->lock);
     rc = attach(subscription, request, &delivery);
-    ci_lock_give(&tree->lock);
+    ci_own_lock_give(&tree->lock);
     ci_wait_wake_all(&delivery.granted);
     if (rc < 0) {
         coir_channel_free(channel);
@@ -313,11 +313,11 @@ int coir_topic_tree_publish(coir_topic_tree *tree, const char *name, const void 
         return -EINVAL;
     struct delivery delivery = {.tree = tree, .item = (void *)(uintptr_t)item};
     ci_list_init(&delivery.granted);
-    ci_lock_take(&tree->lock);
+    ci_own_lock_take(&tree->lock);
     int rc = tree->closed ? -EPIPE : tree->keeps_last ? keep(tree, name, delivery.item) : 0;
     if (rc == 0)
         ci_name_tree_matching(&tree->names, name, push_to_node, &delivery);
-    ci_lock_give(&tree->lock);
+    ci_own_lock_give(&tree->lock);
     ci_wait_wake_all(&delivery.granted);
     return rc < 0 ? rc : delivery.count;
 }
@@ -330,14 +330,14 @@ int coir_topic_tree_last(coir_topic_tree *tree, const char *name, void *ret_item
         return CI_MISUSE(-EINVAL, "tree, name or ret_item is NULL");
     if (!is_name(name))
         return -EINVAL;
-    ci_lock_take(&tree->lock);
+    ci_own_lock_take(&tree->lock);
     struct ci_name_node *node = ci_name_tree_find(&tree->names, name);
     bool is_there = node && node->last;
     if (is_there && tree->ref)
         tree->ref(node->last, tree->arg);
     if (is_there)
         ci_item_copy(ret_item, node->last, tree->item_size);
-    ci_lock_give(&tree->lock);
+    ci_own_lock_give(&tree->lock);
     return is_there ? 0 : -ENODATA;
 }
 
@@ -349,12 +349,12 @@ int coir_topic_tree_forget(coir_topic_tree *tree, const char *name)
         return CI_MISUSE(-EINVAL, "tree or name is NULL");
     if (!is_name(name))
         return -EINVAL;
-    ci_lock_take(&tree->lock);
+    ci_own_lock_take(&tree->lock);
     struct ci_name_node *node = ci_name_tree_find(&tree->names, name);
     bool is_there = node && node->last;
     if (is_there)
         drop_last(tree, node);
-    ci_lock_give(&tree->lock);
+    ci_own_lock_give(&tree->lock);
     return is_there ? 0 : -ENODATA;
 }
 
@@ -362,10 +362,10 @@ size_t coir_topic_tree_present(coir_topic_tree *tree, const char *name)
 {
     if ((!tree || !name) && CI_MISUSE(-EINVAL, "tree or name is NULL"))
         return 0;
-    ci_lock_take(&tree->lock);
+    ci_own_lock_take(&tree->lock);
     const struct ci_name_node *node = is_name(name) ? ci_name_tree_find(&tree->names, name) : NULL;
     size_t count = node ? node->member_count : 0;
-    ci_lock_give(&tree->lock);
+    ci_own_lock_give(&tree->lock);
     return count;
 }
 
@@ -419,22 +419,22 @@ void coir_topic_tree_close(coir_topic_tree *tree)
         return;
     struct ci_list granted;
     ci_list_init(&granted);
-    ci_lock_take(&tree->lock);
+    ci_own_lock_take(&tree->lock);
     tree->closed = true;
     ci_list_for_each (link, &tree->subscriptions) {
         coir_channel *channel = ci_container_of(link, struct subscription, in_tree)->channel;
         if (!channel->closed)
             ci_channel_close(channel, &granted);
     }
-    ci_lock_give(&tree->lock);
+    ci_own_lock_give(&tree->lock);
     ci_wait_wake_all(&granted);
 }
 
 static bool is_used(coir_topic_tree *tree)
 {
-    ci_lock_take(&tree->lock);
+    ci_own_lock_take(&tree->lock);
     bool used = !ci_list_empty(&tree->subscriptions);
-    ci_lock_give(&tree->lock);
+    ci_own_lock_give(&tree->lock);
     return used;
 }
 

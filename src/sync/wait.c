@@ -36,6 +36,17 @@ int ci_wait_cancel(coir_future *future, int reason)
     return withdrawn;
 }
 
+int ci_wait_cancel_own(coir_future *future, int reason)
+{
+    struct ci_wait *wait = ci_container_of(future, struct ci_wait, future);
+    if (wait->stubborn)
+        return false;
+    ci_own_lock_take(wait->own_lock);
+    bool withdrawn = ci_wait_withdraw(wait, reason);
+    ci_own_lock_give(wait->own_lock);
+    return withdrawn;
+}
+
 /* ---- waking ---- */
 
 void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted)

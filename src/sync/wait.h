@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "coir/future.h"
+#include "sync/own_lock.h"
 #include "sys/lock.h"
 #include "task/describe.h"
 #include "task/lock_counts.h"
@@ -42,7 +43,10 @@ struct ci_wait {
         struct ci_list link;
         struct ci_message message;
     };
-    struct ci_lock *lock;
+    union { /* one of the two, or neither, as its kind's cancel takes it */
+        struct ci_lock *lock;
+        struct ci_own_lock *own_lock;
+    };
     void *object;
     union {
         void *item;
@@ -74,7 +78,8 @@ struct ci_wait_kind {
 
 /* For the kinds. */
 coir_future *ci_wait_poll(coir_future *future);
-int ci_wait_cancel(coir_future *future, int reason);
+int ci_wait_cancel(coir_future *future, int reason);     /* under `lock` */
+int ci_wait_cancel_own(coir_future *future, int reason); /* under `own_lock` */
 
 /* ---- with the object's lock held ---- */
 
@@ -163,7 +168,10 @@ static inline bool ci_wait_wake_own(struct ci_worker *worker, struct ci_wait *wa
 /* What is waited for. */
 struct ci_wait_for {
     const struct ci_wait_kind *kind;
-    struct ci_lock *lock;
+    union {
+        struct ci_lock *lock;
+        struct ci_own_lock *own_lock;
+    };
     void *object;
     union {
         void *item;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "sys/barrier.h"
 #include "task/background.h"
 #include "task/deadlock.h"
 #include "task/defer.h"
@@ -37,6 +38,15 @@ void ci_worker_adopt_thread(struct ci_worker *worker)
     worker->context.view = &worker->view;
 }
 
+/* Numbers do not come again: the owner of a lock may have been freed. */
+static uint32_t new_owner_number(void)
+{
+    static uint32_t last = CI_OWNS_NOTHING;
+    /* TSan does not know the barrier */
+    bool may_own = !CI_TSAN && ci_sanitizer != CI_THREAD_SANITIZER && ci_barrier_prepare();
+    return may_own ? ci_fetch_add_relaxed(&last, 1) + 1 : CI_OWNS_NOTHING;
+}
+
 void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
                     struct ci_driver *driver)
 {
@@ -47,6 +57,7 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
         worker->loop.may_sleep = ci_deadlock_may_sleep;
     worker->runtime = runtime;
     worker->index = index;
+    worker->owner_number = new_owner_number();
     ci_scheduler_init(worker);
     ci_stacks_init(&worker->stacks, allocator, runtime->config.stack_size, sizeof(struct ci_fiber));
     worker->stacks.on_fresh = make_fiber;

@@ -19,6 +19,9 @@
 #include "task/scope.h"
 #include "task/warn.h"
 
+/* The number of a worker that may own no lock (sync/own_lock.h); those of others follow. */
+enum { CI_OWNS_NOTHING = 3 };
+
 struct ci_worker {
     struct coir_loop loop;
 
@@ -40,6 +43,7 @@ struct ci_worker {
     struct ci_context context;
     struct ci_stack_view view;         /* of the thread's stack */
     uint32_t rotation;                 /* where the next coir_any begins */
+    uint32_t owner_number;             /* CI_OWNS_NOTHING, or one that no other worker has had */
     uint64_t polled_at, poll_interval; /* ticks of the processor's clock */
     uint64_t resumes;
 

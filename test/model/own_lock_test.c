@@ -1,0 +1,320 @@
+/* Every order of a worker that owns a lock and another thread that takes it away: alone, and in
+ * mutexes, semaphores and channels. */
+#include "sync/own_lock.h"
+
+#include <coir.h>
+#include <errno.h>
+#include <string.h>
+
+#include "harness.h"
+#include "model/model.h"
+
+enum { PREEMPTIONS = 3 };
+
+static struct ci_own_lock lock;
+static coir_mutex mutex;
+static coir_semaphore semaphore;
+static coir_channel *channel;
+static int count, taken, meetings;
+static bool inside;
+
+static void reset(void)
+{
+    lock = (struct ci_own_lock){0, 0, 0};
+    mutex = (coir_mutex)COIR_MUTEX_INIT;
+    semaphore = (coir_semaphore)COIR_SEMAPHORE_INIT(1);
+    count = taken = 0;
+    inside = false;
+}
+
+/* What the lock guards: another thread in it would be seen. */
+static void enter_and_leave(void)
+{
+    meetings += ci_load_relaxed(&inside);
+    ci_store_relaxed(&inside, true);
+    count++;
+    ci_store_relaxed(&inside, false);
+}
+
+static void no_meeting(void)
+{
+    CHECK_EQ(meetings, 0);
+}
+
+/* ---- the lock by itself ---- */
+
+static void use_lock(void)
+{
+    ci_own_lock_take(&lock);
+    enter_and_leave();
+    ci_own_lock_give(&lock);
+}
+
+static int use_lock_thrice(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 3; i++)
+        use_lock();
+    return 0;
+}
+
+static int use_lock_on_both(void *arg)
+{
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go_on(scope, 1, use_lock_thrice, arg), 0);
+    use_lock_thrice(arg);
+    return coir_scope_wait(scope);
+}
+
+static void check_three_and_one(void)
+{
+    CHECK_EQ(count, 4);
+    no_meeting();
+}
+
+static void check_six(void)
+{
+    CHECK_EQ(count, 6);
+    no_meeting();
+    CHECK_EQ(lock.word, CI_OWN_LOCK_SHARED);
+}
+
+static const struct model owner_and_thread = {"a lock, its owner and a thread",
+                                              1,
+                                              PREEMPTIONS,
+                                              reset,
+                                              use_lock_thrice,
+                                              {use_lock, NULL},
+                                              check_three_and_one,
+                                              0,
+                                              0};
+
+TEST(a_lock_is_taken_away_from_its_owner)
+{
+    model_run(&owner_and_thread);
+}
+
+TEST(a_lock_is_first_taken_by_two_workers)
+{
+    model_run(&(struct model){"a lock and two workers",
+                              2,
+                              PREEMPTIONS,
+                              reset,
+                              use_lock_on_both,
+                              {NULL, NULL},
+                              check_six,
+                              0,
+                              0});
+}
+
+static void check_nothing(void)
+{
+    ci_store_relaxed(&inside, false);
+}
+
+/* Without the barrier both are inside in some order: were this not found, the model would prove
+ * nothing. */
+TEST(a_missing_barrier_is_found)
+{
+    struct model planted = owner_and_thread;
+    planted.name = "the same without the barrier";
+    planted.check = check_nothing;
+    model_without_barrier = true;
+    model_run(&planted);
+    model_without_barrier = false;
+    CHECK(meetings > 0);
+    meetings = 0;
+}
+
+/* ---- in mutexes, semaphores and channels ---- */
+
+static int lock_and_unlock_twice(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(coir_mutex_lock(&mutex), 0);
+        enter_and_leave();
+        coir_mutex_unlock(&mutex);
+    }
+    return 0;
+}
+
+static int lock_on_both(void *arg)
+{
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go_on(scope, 1, lock_and_unlock_twice, arg), 0);
+    lock_and_unlock_twice(arg);
+    return coir_scope_wait(scope);
+}
+
+static void try_mutex(void)
+{
+    if (coir_mutex_try_lock(&mutex) < 0)
+        return;
+    enter_and_leave();
+    taken++;
+    coir_mutex_unlock(&mutex);
+}
+
+static void check_mutex(void)
+{
+    CHECK_EQ(count, 2 + taken);
+    no_meeting();
+    CHECK_EQ(coir_mutex_try_lock(&mutex), 0);
+}
+
+static void check_four(void)
+{
+    CHECK_EQ(count, 4);
+    no_meeting();
+}
+
+TEST(a_mutex_is_tried_by_a_thread)
+{
+    model_run(&(struct model){"a mutex, its owner and a thread",
+                              1,
+                              PREEMPTIONS,
+                              reset,
+                              lock_and_unlock_twice,
+                              {try_mutex, NULL},
+                              check_mutex,
+                              0,
+                              0});
+}
+
+TEST(a_mutex_is_locked_by_two_workers)
+{
+    model_run(&(struct model){"a mutex and two workers",
+                              2,
+                              PREEMPTIONS - 1,
+                              reset,
+                              lock_on_both,
+                              {NULL, NULL},
+                              check_four,
+                              0,
+                              0});
+}
+
+static int lock_for_a_thread(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_mutex_lock(&mutex), 0);
+    coir_mutex_unlock(&mutex);
+    CHECK_EQ(coir_mutex_lock(&mutex), 0); /* owned, and held: the thread gives it back */
+    ci_store(&taken, 1);
+    CHECK_EQ(coir_mutex_lock(&mutex), 0);
+    coir_mutex_unlock(&mutex);
+    return 0;
+}
+
+static void unlock_for_the_owner(void)
+{
+    while (!ci_load(&taken))
+        model_pause();
+    coir_mutex_unlock(&mutex);
+}
+
+static void check_free(void)
+{
+    CHECK_EQ(coir_mutex_try_lock(&mutex), 0);
+}
+
+TEST(a_mutex_is_unlocked_by_a_thread)
+{
+    model_run(&(struct model){"a mutex that a thread gives back",
+                              1,
+                              PREEMPTIONS,
+                              reset,
+                              lock_for_a_thread,
+                              {unlock_for_the_owner, NULL},
+                              check_free,
+                              0,
+                              0});
+}
+
+static int acquire_and_release_twice(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(coir_semaphore_acquire(&semaphore, 1), 0);
+        enter_and_leave();
+        CHECK_EQ(coir_semaphore_release(&semaphore, 1), 0);
+    }
+    return 0;
+}
+
+static void try_semaphore(void)
+{
+    if (coir_semaphore_try_acquire(&semaphore, 1) < 0)
+        return;
+    enter_and_leave();
+    taken++;
+    CHECK_EQ(coir_semaphore_release(&semaphore, 1), 0);
+}
+
+static void check_semaphore(void)
+{
+    CHECK_EQ(count, 2 + taken);
+    no_meeting();
+    CHECK_EQ(coir_semaphore_units(&semaphore), 1);
+}
+
+TEST(a_semaphore_is_tried_by_a_thread)
+{
+    model_run(&(struct model){"a semaphore, its owner and a thread",
+                              1,
+                              PREEMPTIONS,
+                              reset,
+                              acquire_and_release_twice,
+                              {try_semaphore, NULL},
+                              check_semaphore,
+                              0,
+                              0});
+}
+
+static int receive_what_comes(void *arg)
+{
+    char item = 0;
+    while (coir_channel_recv(arg, &item) == 0)
+        CHECK_EQ(item, ++count);
+    return 0;
+}
+
+static void send_one(void)
+{
+    const char item = 2;
+    while (!ci_load(&taken))
+        model_pause();
+    CHECK_EQ(coir_channel_try_send(channel, &item), 0);
+    coir_channel_close(channel);
+}
+
+static int send_and_receive(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_channel_new(1, 2, &channel), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, receive_what_comes, channel), 0);
+    CHECK_EQ(coir_channel_send(channel, &(char){1}), 0);
+    ci_store(&taken, 1);
+    return coir_scope_wait(scope);
+}
+
+static void check_channel(void)
+{
+    CHECK_EQ(count, 2);
+    coir_channel_free(channel);
+}
+
+TEST(a_channel_is_sent_to_by_a_thread)
+{
+    model_run(&(struct model){"a channel, its owner and a thread",
+                              1,
+                              PREEMPTIONS,
+                              reset,
+                              send_and_receive,
+                              {send_one, NULL},
+                              check_channel,
+                              0,
+                              0});
+}
