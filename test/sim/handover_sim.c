@@ -6,7 +6,9 @@
  * 2. Every connection that a client has was accepted once, is served to its end, and closed.
  * 3. Of a connect that was cancelled, and of an accept that lost its select, nothing is left: the
  *    connection is the next accept's, or closed (the audit at the end of the world).
- * 4. Every conversation ends within `patience`. */
+ * 4. Every conversation ends within `patience`.
+ * 5. A client that falls silent is cut off when the timeout of its stream has passed, which was set
+ *    once, by whom accepted it, and not before: whichever worker has the stream then. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -30,6 +32,7 @@ static struct {
     coir_host *server;
     coir_channel *queues[4]; /* of each worker */
     int workers, open, served;
+    coir_time timeout; /* of each stream the server reads from */
     bool over;
 } w;
 
@@ -51,6 +54,8 @@ static int talk(struct passing *passing)
     char buf[700];
     for (;;) {
         ssize_t n = coir_read(passing->stream, buf, 1 + below(sizeof buf));
+        if (n == -ETIMEDOUT)
+            return 0; /* 5: the client measures */
         int rc = n > 0 ? coir_write_all(passing->stream, buf, (size_t)n) : (int)n;
         if (rc < 0 || n == 0)
             return chaos_explains(rc);
@@ -95,6 +100,7 @@ static int accept_one(coir_listener *listener)
         return rc == -EAGAIN ? 0 : coir_sleep_for(COIR_MS);
     MUST(rc == 0);
     w.open++;
+    MUST_BE(coir_stream_set_timeout(passing.stream, COIR_READ, w.timeout, 0), 0);
     MUST_BE(hand_on(&passing), 0);
     return 0;
 }
@@ -160,6 +166,20 @@ static int hear(void *arg)
     return 0;
 }
 
+/* A few words, of which each is answered, and then none. */
+static void fall_silent(coir_stream *stream)
+{
+    char byte = 'a';
+    coir_time said = 0; /* before it came, and the time was counted anew */
+    for (uint64_t words = 1 + below(4); words; words--) {
+        said = coir_now();
+        MUST_BE(coir_write_all(stream, &byte, 1), 0);
+        MUST_BE(coir_read(stream, &byte, 1), 1);
+    }
+    MUST_BE(coir_read(stream, &byte, 1), 0);
+    MUST(coir_now() >= said + w.timeout); /* 5 */
+}
+
 static int visit(int client)
 {
     struct talk with = {.client = client, .len = 1 + below(LEN_MOST - 1)};
@@ -173,7 +193,10 @@ static int visit(int client)
     if (rc < 0)
         return rc;
     COIR_DEADLINE(coir_in(patience));
-    MUST_BE(chaos_both(say, hear, &with), 0);
+    if (below(8) == 0)
+        fall_silent(with.stream);
+    else
+        MUST_BE(chaos_both(say, hear, &with), 0);
     coir_close(with.stream);
     return 0;
 }
@@ -203,6 +226,7 @@ static int be_everybody(void *arg)
 int scenario(coir_sim *sim)
 {
     memset(&w, 0, sizeof w);
+    w.timeout = 5 * COIR_S + (coir_time)below(3 * COIR_S);
     MUST_BE(chaos_configure(sim), 0);
     if (!(w.server = coir_sim_host(sim, "server", serve, NULL)))
         return -ENOMEM;

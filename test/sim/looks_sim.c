@@ -11,7 +11,8 @@
  * 3. The tasks that sleep all the time are in each dump, once, and in the text. The process that
  * it names is the simulated one: a real number would make dumps of one seed differ in length.
  * 4. A trace is whole.
- * 5. A server that drains ends soon, whoever follows its events. */
+ * 5. A server that drains ends soon, whoever follows its events.
+ * 6. A connection that is idle for long is in each dump as a task at rest; the drain closes it. */
 #include <coir.h>
 #include <coir/debug.h>
 #include <coir/sim.h>
@@ -34,6 +35,7 @@ static struct {
     coir_handle serving;
     coir_event over; /* for those who sleep */
     int tracing, traced;
+    bool has_rest;            /* a connection has been idle for long */
     double requests[LOOKERS]; /* that each has seen counted */
     char answers[LOOKERS][ROOM];
 } w;
@@ -133,10 +135,12 @@ static void look_at_tasks(const struct looker *looker, const char *host, bool ma
 {
     char *body;
     bool as_text = below(2);
+    const char *at_rest = as_text ? "rest: they wait without a record" : "\"resting\"";
     int status = ask(looker, as_text ? "GET /debug/tasks?format=text" : "GET /debug/tasks", host,
                      ROOM - 1, &body);
     MUST_BE(status, may ? 200 : 403);
     MUST(!may || strstr(body, as_text ? ", process 1001: " : "\"processId\":1001,"));
+    MUST(!may || (strstr(body, at_rest) != NULL) == w.has_rest); /* 6 */
     for (int i = 0; may && i < SLEEPERS; i++) {
         char name[30];
         snprintf(name, sizeof name, as_text ? "sleeper %d" : "\"sleeper %d\"", i);
@@ -202,6 +206,27 @@ static int serve(void *arg)
     return 0;
 }
 
+/* Asks once, and is silent until the server closes the connection. */
+static int be_idle(void *arg)
+{
+    static const char request[] = "GET /debug/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    char answer[2000];
+    coir_stream *stream;
+    size_t len = 0;
+    ssize_t n;
+    (void)arg;
+    MUST_BE(coir_tcp_connect("127.0.0.1:80", &stream), 0);
+    MUST_BE(coir_write_all(stream, request, sizeof request - 1), 0);
+    while ((n = coir_read(stream, answer + len, sizeof answer - 1 - len)) > 0) {
+        len += (size_t)n;
+        answer[len] = '\0';
+    }
+    MUST_BE(n, 0);
+    MUST(w.drains && strstr(answer, page)); /* 6 */
+    coir_close(stream);
+    return 0;
+}
+
 static void look_all(void)
 {
     static struct looker lookers[LOOKERS];
@@ -259,6 +284,11 @@ static int play(void *arg)
     options.handle = &w.serving;
     MUST_BE(coir_go_with(scope, &options, serve, router), 0);
     sleep_beside(scope);
+    if (below(2)) {
+        MUST_BE(coir_go(scope, be_idle, NULL), 0);
+        MUST_BE(coir_sleep_for(4 * COIR_S), 0);
+        w.has_rest = true;
+    }
     look_all();
     follow_to_the_end();
     coir_event_set(&w.over);

@@ -5,7 +5,8 @@
  * 1. Each queued write has exactly one outcome, in the order of the queue; none follows a close.
  * 2. A client reads what it has sent, in order; all of it and then the end, unless an error is
  * told.
- * 3. A read or connect that nothing answers ends by its timeout.
+ * 3. A read or connect that nothing answers ends by its timeout, neither sooner nor later. A read
+ * that is cancelled ends, at once and once. Neither loses bytes: the next read goes on behind them.
  * 4. When the world is well again, every visit succeeds.
  * 5. A loop ends when its last socket, acceptor and timer are closed. */
 #include <coir.h>
@@ -19,6 +20,8 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
+enum { SILENT_MOST = 10 };
+static const coir_time patience = 10 * COIR_S;
 enum { CLIENTS = 3, CALM_VISITS = 2, WRITES = 5, LEN_MOST = 12000, PEERS = 64 };
 static const char *const selectors[] = {"epoll", "poll", "io_uring"};
 
@@ -36,7 +39,9 @@ struct client {
     int visits, calm_visits;
     struct queued writes[WRITES + 1];
     size_t len, sent, heard, queued, told;
-    bool closed;
+    bool closed, cancels, cancelled; /* the read that is in progress */
+    coir_time timeout, read_since, heard_at, cancelled_at;
+    coir_timer prod;
     char out[LEN_MOST], in[700];
 };
 
@@ -53,6 +58,7 @@ static struct {
     coir_acceptor *acceptor;
     coir_timer look, retry;
     struct peer peers[PEERS];
+    int silent;
     struct client table[CLIENTS];
     bool recovers, well, over;
 } w;
@@ -82,8 +88,13 @@ static void drop(struct peer *peer)
     coir_socket_close(socket);
 }
 
+/* Some connections are kept, and nothing is read from them any more. */
 static void go_on(struct peer *peer)
 {
+    if (!w.recovers && w.silent < SILENT_MOST && below(40) == 0) {
+        w.silent++;
+        return;
+    }
     if (coir_socket_read(peer->socket, peer->bytes, 1 + below(sizeof peer->bytes), on_bytes, peer) <
         0)
         drop(peer);
@@ -194,6 +205,7 @@ static void end_visit(struct client *client, int rc)
     if (rc < 0)
         passing(rc);
     client->closed = true;
+    coir_timer_stop(client->loop, &client->prod);
     coir_socket_close(client->socket);
     MUST_BE(client->told, client->queued); /* 1 */
     client->calm_visits += calm;
@@ -203,16 +215,50 @@ static void end_visit(struct client *client, int rc)
                          client);
 }
 
+static void on_echo(coir_socket *socket, ssize_t n, void *arg);
+
+static int read_on(struct client *client, size_t most)
+{
+    client->cancelled = false;
+    client->read_since = coir_now();
+    return coir_socket_read(client->socket, client->in, 1 + below(most), on_echo, client);
+}
+
+/* A read that came to nothing. Returns whether the visit goes on. */
+static bool is_read_again(struct client *client, ssize_t n)
+{
+    MUST(n != -ECANCELED || client->cancelled); /* 3 */
+    MUST(n != -ETIMEDOUT || coir_now() >= client->read_since + client->timeout);
+    bool is_silent = coir_now() > client->heard_at + patience;
+    return !is_silent && (n == -ECANCELED || (n == -ETIMEDOUT && client->timeout < patience));
+}
+
+static void cancel_at_times(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    struct client *client = arg;
+    MUST(!client->cancelled || coir_now() < client->cancelled_at + 100 * COIR_MS); /* 3 */
+    if (!client->cancelled)
+        client->cancelled_at = coir_now();
+    client->cancelled = true;
+    coir_socket_cancel_read(client->socket);
+    coir_timer_start(loop, timer, 1 + (coir_time)below(20 * COIR_MS), cancel_at_times, client);
+}
+
 static void on_echo(coir_socket *socket, ssize_t n, void *arg)
 {
     struct client *client = arg;
     int rc = (int)n;
-    MUST(!client->closed);
-    if (n > 0) {
+    MUST(!client->closed && socket == client->socket);
+    MUST(coir_now() <= client->read_since + patience + COIR_S); /* 3 */
+    if (is_read_again(client, n)) {
+        rc = read_on(client, sizeof client->in);
+        n = 1;
+    } else if (n > 0) {
         MUST((size_t)n <= client->sent - client->heard &&
              bytes_are(client->in, client->number, client->heard, (size_t)n)); /* 2 */
         client->heard += (size_t)n;
-        rc = coir_socket_read(socket, client->in, 1 + below(sizeof client->in), on_echo, client);
+        client->heard_at = coir_now();
+        rc = read_on(client, sizeof client->in);
     }
     if (n == 0 && client->heard < client->len)
         rc = -COIR_EEND;
@@ -272,6 +318,8 @@ static void visit(coir_loop *loop, coir_timer *timer, void *arg)
     client->len = below(LEN_MOST);
     client->sent = client->heard = client->queued = client->told = 0;
     client->closed = false;
+    client->cancels = below(3) == 0;
+    client->timeout = below(3) ? patience : 1 + (coir_time)below(20 * COIR_MS);
     bytes_make(client->out, client->number, 0, client->len);
     int rc = coir_socket_connect(loop, "10.0.0.1:7", on_connected, client, &client->socket);
     if (rc < 0) {
@@ -279,11 +327,14 @@ static void visit(coir_loop *loop, coir_timer *timer, void *arg)
         coir_timer_start(loop, timer, 10 * COIR_MS, visit, client);
         return;
     }
-    MUST_BE(coir_socket_set_timeout(client->socket, COIR_READ | COIR_WRITE, 10 * COIR_S),
-            0); /* 3 */
+    MUST_BE(coir_socket_set_timeout(client->socket, COIR_READ, client->timeout), 0);
+    MUST_BE(coir_socket_set_timeout(client->socket, COIR_WRITE, patience), 0); /* 3 */
     rc = queue_all(client);
     if (rc == 0)
-        rc = coir_socket_read(client->socket, client->in, sizeof client->in, on_echo, client);
+        rc = read_on(client, sizeof client->in);
+    client->heard_at = coir_now();
+    if (rc == 0 && client->cancels)
+        coir_timer_start(loop, &client->prod, 1, cancel_at_times, client);
     if (rc < 0)
         end_visit(client, rc);
 }

@@ -265,7 +265,8 @@ static void use(struct child *child)
         coir_sleep_for(COIR_MS);
     watch(child, most);
     if (below(8) == 0) {
-        int rc = coir_process_kill(child->process);
+        int rc = below(2) ? coir_process_kill(child->process)
+                          : coir_process_signal(child->process, SIGTERM);
         MUST(rc == 0 || rc == -ESRCH);
     }
     coir_scope_cancel(feeder);
@@ -343,6 +344,7 @@ __attribute__((noinline)) static void spawn_and_leave(struct child *child, coir_
         if (rc < 0)
             return;
         w.spawned++;
+        MUST(coir_process_pid(process) > 0);
         if (child->on_terminal)
             use_terminal(child, pty);
         else if (below(4))

@@ -8,10 +8,12 @@
  *    worker, where nothing happens between a call and the account of it.)
  * 4. What those that watch are told is who is there: every join has its leave, in that order, and
  *    `present` is the count of those that have joined and not left.
- * 5. Every copy that was retained is received or released, once. At the end every task ends. */
+ * 5. The last item of a name is the one that was published to it last, until it is forgotten.
+ * 6. Every copy that was retained is received or released, once. At the end every task ends. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sim/chance.h"
@@ -19,7 +21,8 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { PUBLISHERS = 3, SUBSCRIBERS = 4, MEMBERS = 4, WATCHERS = 2, TASKS = 13 };
+enum { PUBLISHERS = 3, SUBSCRIBERS = 4, MEMBERS = 4, WATCHERS = 2, TASKS = 15 };
+enum { HALLS_MOST = 100 }; /* names beside those with items, so many that the tree's table grows */
 enum { NAMES = 4, ITEMS_MOST = 30, ORDER_MOST = PUBLISHERS * ITEMS_MOST };
 
 static const char *const names[NAMES] = {"rooms/1", "rooms/2", "rooms/1/typing", "news"};
@@ -51,6 +54,8 @@ static struct {
     struct subscriber subscribers[SUBSCRIBERS];
     int name_of[ORDER_MOST], published; /* where items were published, in their order */
     int retained, released, received, running;
+    int last[NAMES]; /* 1 + the item; 0: none */
+    size_t present[NAMES];
     bool keeps, exact;
 } w;
 
@@ -91,8 +96,10 @@ static int publish(void *arg)
         item.name = (int)below(NAMES);
         int rc = coir_topic_tree_publish(w.tree, names[item.name], &item);
         MUST(rc >= 0 || rc == -ENOMEM);
-        if (rc >= 0)
+        if (rc >= 0) {
             w.name_of[w.published++] = item.name;
+            w.last[item.name] = w.keeps ? 1 + id_of(&item) : 0;
+        }
         if (rest(300) == -ECANCELED)
             break;
     }
@@ -212,11 +219,14 @@ static int come_and_go(void *arg)
     uint64_t member = (uint64_t)(intptr_t)arg;
     for (int visits = 1 + (int)below(6); visits; visits--) {
         coir_channel *channel;
-        int rc = coir_topic_tree_join(w.tree, names[below(2)], member, 1 + below(4),
+        uint64_t name = below(2);
+        int rc = coir_topic_tree_join(w.tree, names[name], member, 1 + below(4),
                                       COIR_OVERFLOW_KEEP_LATEST, &channel);
         MUST(rc == 0 || rc == -ENOMEM);
+        w.present[name] += rc == 0;
         int interrupted = rest(2000);
         if (rc == 0) {
+            w.present[name]--;
             struct item item;
             w.received += coir_channel_try_recv(channel, &item) == 0;
             coir_channel_free(channel);
@@ -225,6 +235,59 @@ static int come_and_go(void *arg)
             break;
     }
     return ended();
+}
+
+/* ---- looking, and the names beside ---- */
+
+static void look_at(int name)
+{
+    struct item item;
+    int rc = coir_topic_tree_last(w.tree, names[name], &item);
+    MUST(rc == 0 || rc == -ENODATA);
+    if (rc == 0) { /* a copy of its own */
+        w.received++;
+        MUST_BE(item.name, name);
+    }
+    MUST(!w.exact || w.last[name] == (rc == 0 ? 1 + id_of(&item) : 0)); /* 5 */
+    MUST(!w.exact || coir_topic_tree_present(w.tree, names[name]) == w.present[name]);
+}
+
+static int look(void *arg)
+{
+    (void)arg;
+    for (uint64_t looks = below(40); looks; looks--) {
+        int name = (int)below(NAMES);
+        look_at(name);
+        if (below(4) == 0) {
+            int rc = coir_topic_tree_forget(w.tree, names[name]);
+            MUST(!w.exact || rc == (w.last[name] ? 0 : -ENODATA));
+            w.last[name] = 0;
+        }
+        if (rest(300) == -ECANCELED)
+            break;
+    }
+    return 0;
+}
+
+static int build_halls(void *arg)
+{
+    coir_channel *halls[HALLS_MOST];
+    char name[20];
+    int count = 0;
+    (void)arg;
+    for (int most = (int)below(HALLS_MOST); count < most; count++) {
+        snprintf(name, sizeof name, "halls/%d/%d", count % 3, count);
+        int rc =
+            coir_topic_tree_subscribe(w.tree, name, 1, COIR_OVERFLOW_DROP_OLDEST, &halls[count]);
+        MUST(rc == 0 || rc == -EPIPE || rc == -ENOMEM);
+        if (rc < 0)
+            break;
+        if (below(3) == 0 && coir_yield() == -ECANCELED)
+            most = count + 1;
+    }
+    while (count)
+        coir_channel_free(halls[--count]);
+    return 0;
 }
 
 struct room {
@@ -283,6 +346,8 @@ static void spawn_all(coir_scope *scope, coir_handle *handles)
         MUST_BE(spawn(scope, handles++, come_and_go, (void *)(intptr_t)i), 0);
     for (int i = 0; i < WATCHERS; i++)
         MUST_BE(spawn(scope, handles++, watch, NULL), 0);
+    MUST_BE(spawn(scope, handles++, look, NULL), 0);
+    MUST_BE(spawn(scope, handles++, build_halls, NULL), 0);
     for (int i = 0; i < SUBSCRIBERS; i++) {
         struct subscriber *subscriber = &w.subscribers[i];
         subscriber->pattern = (int)below(PATTERNS);
@@ -318,7 +383,7 @@ static int begin(void *arg)
         coir_handle_done(&handles[i]);
     check_all();
     coir_topic_tree_free(w.tree);
-    MUST_BE(w.received + w.released, w.retained); /* 5 */
+    MUST_BE(w.received + w.released, w.retained); /* 6 */
     return 0;
 }
 

@@ -11,7 +11,8 @@
  *    gets everything up to some item, then -EPIPE.
  * 4. A queue never holds more than its capacity. Every copy that was retained is received or
  *    released, once.
- * 5. No task waits for room that is there: at the end every task ends. */
+ * 5. Once the topic is closed, whoever publishes or subscribes is told so, also who waits.
+ * 6. No task waits for room that is there: at the end every task ends. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -42,6 +43,7 @@ static struct {
     bool published[PUBLISHERS][ITEMS_MOST];
     int attempts[PUBLISHERS], retained, released, received;
     int publishing; /* publishers that have not ended */
+    bool is_closing;
 } w;
 
 static int rest(uint64_t most_us)
@@ -74,8 +76,21 @@ static int publish_one(const struct item *item)
 {
     if (below(4) == 0)
         return coir_try_publish(w.topic, item);
+    coir_wait_op op;
     COIR_DEADLINE(below(3) ? COIR_NEVER : coir_in((coir_time)below(300) * COIR_US));
-    return coir_publish(w.topic, item);
+    return below(2) ? coir_publish(w.topic, item)
+                    : (int)coir_await(coir_publish_op(&op, w.topic, item));
+}
+
+/* Nothing more comes. */
+static void close_all(void)
+{
+    struct item item = {0, 0};
+    coir_channel *channel;
+    w.is_closing = true;
+    coir_topic_close(w.topic);
+    MUST_BE(coir_try_publish(w.topic, &item), -EPIPE); /* 5 */
+    MUST_BE(coir_subscribe(w.topic, 1, COIR_OVERFLOW_WAIT, &channel), -EPIPE);
 }
 
 static int publish(void *arg)
@@ -85,11 +100,17 @@ static int publish(void *arg)
         w.attempts[item.publisher] = item.number + 1;
         int rc = publish_one(&item);
         w.published[item.publisher][item.number] = rc >= 0;
-        MUST(rc >= 0 || rc == -EAGAIN || rc == -ETIME || rc == -ECANCELED);
-        if (rc == -ECANCELED || rest(300) == -ECANCELED)
+        MUST(rc >= 0 || rc == -EAGAIN || rc == -ETIME || rc == -ECANCELED ||
+             (rc == -EPIPE && w.is_closing));
+        if (below(100) == 0)
+            close_all();
+        if (rc == -EPIPE || rc == -ECANCELED || rest(300) == -ECANCELED)
             break;
     }
-    if (--w.publishing == 0) /* nothing more comes */
+    bool is_last = --w.publishing == 0;
+    if (is_last && below(2))
+        close_all();
+    else if (is_last)
         for (int i = 0; i < SUBSCRIBERS; i++)
             if (w.subscribers[i].channel)
                 coir_channel_close(w.subscribers[i].channel);
