@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "sys/write_all.h"
 
 enum { PIECE = 2 * CI_DUMP_SYMBOL };
@@ -39,20 +40,24 @@ static void put_character(struct ci_dump_out *out, char c)
 
 void ci_put_plain(struct ci_dump_out *out, const char *text)
 {
-    for (; *text; text++)
-        put_character(out, (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text);
+    for (size_t len; *text; text += len ? len : 1) {
+        len = ci_character_len(text);
+        bool plain = ci_character_is_plain(text, len);
+        for (size_t i = 0; plain && i < len; i++)
+            put_character(out, text[i]);
+        if (!plain)
+            put_character(out, '?');
+    }
 }
 
 void ci_put_string(struct ci_dump_out *out, const char *text)
 {
     ci_put(out, "\"");
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        bool plain = c >= ' ' && c != '"' && c != '\\' && c < 0x7f;
-        if (plain)
-            put_character(out, *text);
-        else
-            ci_put(out, "\\u%04x", c);
+    while (*text) {
+        char spelled[CI_CHARACTER_JSON];
+        size_t len = ci_character_to_json(&text, spelled);
+        for (size_t i = 0; i < len; i++)
+            put_character(out, spelled[i]);
     }
     ci_put(out, "\"");
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "coir/deadline.h"
 #include "sys/lock.h"
 
@@ -28,20 +29,22 @@ static struct counts *counts_of(uint8_t number)
     return &all[number - 1];
 }
 
-static uint32_t find(const char *name, uint32_t known)
+/* By so much of the name as is kept. */
+static uint32_t find(const char *name, size_t len, uint32_t known)
 {
     uint32_t i = 0;
-    while (i < known && strncmp(all[i].name, name, CI_LOCK_NAME - 1) != 0)
+    while (i < known && (strncmp(all[i].name, name, len) != 0 || all[i].name[len]))
         i++;
     return i;
 }
 
 uint8_t ci_lock_number(const char *name)
 {
+    size_t len = ci_character_cut(name, CI_LOCK_NAME - 1);
     ci_lock_take(&lock);
-    uint32_t at = find(name, count);
+    uint32_t at = find(name, len, count);
     if (at == count && at < CI_LOCK_NAMES) {
-        strncpy(all[at].name, name, CI_LOCK_NAME - 1);
+        memcpy(all[at].name, name, len);
         ci_store_release(&count, at + 1); /* pairs with the acquire in ci_lock_counts_put */
     }
     ci_lock_give(&lock);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/time.h"
 #include "sys/unwind.h"
 #include "task/generator.h"
@@ -45,7 +46,7 @@ void *ci_snapshot_add(struct ci_snapshot *snapshot, struct ci_snapshot_array *ar
 
 static void copy_name(char *to, const char *name)
 {
-    size_t len = name ? strnlen(name, CI_SNAPSHOT_NAME - 1) : 0;
+    size_t len = name ? ci_character_cut(name, CI_SNAPSHOT_NAME - 1) : 0;
     memcpy(to, name ? name : "", len);
     to[len] = '\0';
 }

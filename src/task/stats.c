@@ -2,18 +2,20 @@
 
 #include <string.h>
 
+#include "base/character.h"
+
 enum { PROBES = 8 };
 
 /* By the address of the name first; one name at several addresses may have several entries, which
  * the reader adds up. */
 static struct ci_stats_name *find(struct ci_stats *stats, const char *name)
 {
-    size_t at = (uintptr_t)name / 8;
+    size_t at = (uintptr_t)name / 8, len = ci_character_cut(name, CI_STATS_NAME - 1);
     for (size_t i = 0; i < PROBES; i++) {
         struct ci_stats_name *entry = &stats->names[(at + i) % CI_STATS_NAMES];
         if (!entry->name[0])
-            strncpy(entry->name, name, CI_STATS_NAME - 1);
-        if (strncmp(entry->name, name, CI_STATS_NAME - 1) == 0)
+            memcpy(entry->name, name, len);
+        if (strncmp(entry->name, name, len) == 0 && !entry->name[len])
             return entry;
     }
     return &stats->names[CI_STATS_NAMES];

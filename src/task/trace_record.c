@@ -2,7 +2,9 @@
 #include "task/trace.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "base/character.h"
 #include "sys/clock.h"
 #include "task/describe.h"
 #include "task/probe.h"
@@ -66,10 +68,9 @@ CI_INLINE void record_woken(struct ci_trace *trace, struct ci_runnable *const *t
 static CI_NOINLINE void record_name(struct ci_trace *trace, const struct ci_task *task)
 {
     char *name = record(trace, CI_TRACE_NAMED, task)->name;
-    size_t i = 0;
-    for (; task->name[i] && i < sizeof(((struct ci_trace_event *)0)->name) - 1; i++)
-        name[i] = task->name[i];
-    name[i] = '\0';
+    size_t len = ci_character_cut(task->name, sizeof(((struct ci_trace_event *)0)->name) - 1);
+    memcpy(name, task->name, len);
+    name[len] = '\0';
     trace->undated = trace->count;
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/time.h"
 #include "driver/driver.h"
 #include "sys/write_all.h"
@@ -82,14 +83,12 @@ static void put_time(struct text *text, int64_t time)
 /* The inside of a string of JSON, cut at QUOTED_MOST bytes. */
 static void put_quoted(struct text *text, const char *word)
 {
-    for (int i = 0; word[i] && i < QUOTED_MOST; i++) {
-        unsigned char c = (unsigned char)word[i];
-        if (c >= ' ' && c != '"' && c != '\\' && c < 0x7f) {
-            put_char(text, (char)c);
-        } else {
-            put_word(text, "\\u");
-            put_number(text, c, 16, 4);
-        }
+    const char *end = word + ci_character_cut(word, QUOTED_MOST);
+    while (word < end) {
+        char spelled[CI_CHARACTER_JSON];
+        size_t len = ci_character_to_json(&word, spelled);
+        for (size_t i = 0; i < len; i++)
+            put_char(text, spelled[i]);
     }
 }
 

@@ -24,23 +24,24 @@ static void begin(coir_fd fd)
 TEST(text_is_escaped_and_written_whole)
 {
     enum { TIMES = 20000 };
-    static char got[TIMES * 32];
+    static char got[TIMES * 64];
     FILE *file = tmpfile();
     CHECK(file != NULL);
     begin(fileno(file));
     for (int i = 0; i < TIMES; i++) {
         ci_put(&out, "%d ", i % 10);
-        ci_put_plain(&out, "a\nb");
-        ci_put_string(&out, "\"\n");
+        ci_put_plain(&out, "a\nb\xc3\xb6\xc2\x9b\x9b");
+        ci_put_string(&out, "\"\n\xc3\xb6\xc2\x9b\xed\xa0");
     }
     ci_dump_out_flush(&out);
     CHECK_EQ(out.error, 0);
     ci_dump_out_done(&out);
     rewind(file);
     size_t len = fread(got, 1, sizeof got, file), at = 0;
-    char piece[32];
+    char piece[64];
     for (int i = 0; i < TIMES; i++) {
-        int n = snprintf(piece, sizeof piece, "%d a?b\"\\u0022\\u000a\"", i % 10);
+        int n = snprintf(piece, sizeof piece,
+                         "%d a?b\xc3\xb6??\"\\u0022\\u000a\xc3\xb6\\u009b\\ufffd\\ufffd\"", i % 10);
         CHECK(at + (size_t)n <= len && memcmp(got + at, piece, (size_t)n) == 0);
         at += (size_t)n;
     }

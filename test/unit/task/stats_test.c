@@ -127,3 +127,12 @@ TEST(a_name_in_the_memory_of_another_one_counts_as_itself)
     ci_stats_begin(&stats);
     CHECK(strcmp(ci_stats_of(&stats, name, false)->name, "traced") == 0);
 }
+
+TEST(a_long_name_is_kept_up_to_a_whole_character)
+{
+    static const char name[] = "123456789012345678901234567890\xc3\xb6 and more";
+    struct ci_stats_name *entry = ci_stats_find(&stats, name);
+    CHECK_EQ(strcmp(entry->name, "123456789012345678901234567890"), 0);
+    memset(stats.known, 0, sizeof stats.known);
+    CHECK(ci_stats_find(&stats, name) == entry);
+}

@@ -204,8 +204,9 @@ TEST(an_event_without_a_time_is_of_now)
 
 TEST(names_are_quoted)
 {
-    const char *text = TEXT_OF(goes_on(100), named(ONE, "\"\\\n\xc3\xa9"), ran(110, ONE, NULL));
-    CHECK(strstr(text, "\"name\":\"\\u0022\\u005c\\u000a\\u00c3\\u00a9\""));
+    const char *text =
+        TEXT_OF(goes_on(100), named(ONE, "\"\\\n\xc3\xa9\xff\xc2\x9b"), ran(110, ONE, NULL));
+    CHECK(strstr(text, "\"name\":\"\\u0022\\u005c\\u000a\xc3\xa9\\ufffd\\u009b\""));
 }
 
 TEST(an_error_of_the_file_is_told)
