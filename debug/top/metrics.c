@@ -63,8 +63,10 @@ bool sample_label(const struct sample *sample, const char *label, char *value, s
             continue;
         at += 2;
         for (; *at && *at != '"' && size > 1; size--) {
-            at += *at == '\\' && at[1];
-            *value++ = (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at; /* for a terminal */
+            bool escaped = *at == '\\' && at[1];
+            at += escaped;
+            bool plain = (unsigned char)*at >= ' ' && *at != 0x7f && !(escaped && *at == 'n');
+            *value++ = plain ? *at : '?'; /* for a terminal */
             at++;
         }
         *value = '\0';

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/character.h"
+
 void ci_metrics_put(struct ci_metrics_text *text, const char *format, ...)
 {
     va_list args;
@@ -22,12 +24,19 @@ void ci_metrics_put_head(struct ci_metrics_text *text, const char *name, const c
 
 void ci_metrics_put_label(struct ci_metrics_text *text, const char *value)
 {
-    for (; *value; value++) {
-        unsigned char c = (unsigned char)*value;
-        if (c == '"' || c == '\\')
-            ci_metrics_put(text, "\\%c", c);
+    for (size_t len; *value; value += len) {
+        len = ci_character_len(value);
+        bool plain = ci_character_is_plain(value, len);
+        len = len ? len : 1;
+        if (*value == '"' || *value == '\\')
+            ci_metrics_put(text, "\\%c", *value);
+        else if (*value == '\n')
+            ci_metrics_put(text, "\\n");
+        else if (plain)
+            ci_metrics_put(text, "%.*s", (int)len, value);
         else
-            ci_metrics_put(text, "%c", c < ' ' || c > '~' ? '?' : c);
+            for (size_t i = 0; i < len; i++)
+                ci_metrics_put(text, "\\\\x%02x", (unsigned char)value[i]);
     }
 }
 

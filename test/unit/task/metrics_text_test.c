@@ -24,8 +24,19 @@ TEST(a_label_is_escaped)
 {
     char bytes[100];
     struct ci_metrics_text text = {bytes, sizeof bytes, 0};
-    ci_metrics_put_label(&text, "a \"b\\c\n\x80");
-    CHECK_EQ(strcmp(bytes, "a \\\"b\\\\c??"), 0);
+    ci_metrics_put_label(&text, "a \"b\\c\n\t\x80");
+    CHECK_EQ(strcmp(bytes, "a \\\"b\\\\c\\n\\\\x09\\\\x80"), 0);
+}
+
+TEST(a_label_is_utf_8)
+{
+    char bytes[100];
+    struct ci_metrics_text text = {bytes, sizeof bytes, 0};
+    ci_metrics_put_label(&text, "gr\xc3\xb6\xc3\x9f"
+                                "e \xc2\x9b \xe2\x82");
+    CHECK_EQ(strcmp(bytes, "gr\xc3\xb6\xc3\x9f"
+                           "e \\\\xc2\\\\x9b \\\\xe2\\\\x82"),
+             0);
 }
 
 TEST(a_bucket_counts_what_is_below_its_bound)
