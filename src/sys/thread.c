@@ -4,9 +4,12 @@
 
 int ci_thread_start(struct ci_thread *thread, void *(*fn)(void *arg), void *arg)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < ci_countof(faults); i++)
+        sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     int rc = -pthread_create(&thread->handle, NULL, fn, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;

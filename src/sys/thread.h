@@ -7,7 +7,9 @@
 #include "coir/base.h"
 #include "sys/thread_types.h"
 
-/* Starts a thread with all signals blocked: the program's own threads handle them. 0 or -errno. */
+/* Starts a thread with all signals blocked: the program's own threads handle them. Not those that
+ * an instruction raises: the kernel ends a process by a blocked one, and calls no handler. 0 or
+ * -errno. */
 int ci_thread_start(struct ci_thread *thread, void *(*fn)(void *arg), void *arg);
 void ci_thread_join(struct ci_thread *thread);
 void ci_thread_detach(struct ci_thread *thread); /* instead of joining it */

@@ -1,4 +1,4 @@
-/* Threads take no signals; a condition is waited for until its deadline. */
+/* Threads take no signals but their own faults; a condition is waited for until its deadline. */
 #include "sys/thread.h"
 
 #include <errno.h>
@@ -22,6 +22,35 @@ TEST(a_started_thread_blocks_all_signals_its_starter_none)
     CHECK(sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1));
     pthread_sigmask(SIG_SETMASK, NULL, &own);
     CHECK(!sigismember(&own, SIGINT));
+}
+
+static volatile int faults;
+
+static void count_fault(int number)
+{
+    (void)number;
+    faults++;
+}
+
+static void *raise_fault(void *arg)
+{
+    raise(SIGFPE);
+    return arg;
+}
+
+TEST(a_fault_of_a_started_thread_has_its_handler)
+{
+    static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    struct ci_thread thread;
+    sigset_t mask;
+    CHECK_EQ(ci_thread_start(&thread, read_mask, &mask), 0);
+    ci_thread_join(&thread);
+    for (size_t i = 0; i < ci_countof(raised); i++)
+        CHECK(!sigismember(&mask, raised[i]));
+    signal(SIGFPE, count_fault);
+    CHECK_EQ(ci_thread_start(&thread, raise_fault, NULL), 0);
+    ci_thread_join(&thread);
+    CHECK_EQ(faults, 1);
 }
 
 static struct ci_mutex mutex;
