@@ -249,13 +249,15 @@ static void finish(struct run *run, struct totals *totals)
     totals->failed += failed(run);
 }
 
-/* Its counters once every worker has begun, and nothing moves any more. */
+/* Its counters once every worker has begun, nothing moves any more, and the connection that asks is
+ * the only one. */
 static void take_baseline(struct run *run, struct stats *before)
 {
     struct stats again = {.tasks = -1};
     int64_t end = time_now() + patience;
     *before = (struct stats){0};
-    while (!failed(run) && (before->tasks != again.tasks || before->stacks != again.stacks)) {
+    while (!failed(run) && (before->tasks != again.tasks || before->stacks != again.stacks ||
+                            again.connections != 1)) {
         *before = again;
         while (!server_asleep(&run->server) && time_now() < end)
             usleep(1000);
@@ -264,13 +266,20 @@ static void take_baseline(struct run *run, struct stats *before)
     }
 }
 
-/* Once it has closed what belonged to the last question, which over TLS is more than a socket. */
+/* Once it has closed what belonged to the last question, which over TLS is more than a socket: two
+ * workers that hand it on to each other are seen asleep, one after the other, so one look is not
+ * enough. */
 static long quiet_descriptors(const struct run *run)
 {
-    for (int64_t end = time_now() + patience; time_now() < end; usleep(1000))
-        if (server_asleep(&run->server))
-            break;
-    return server_descriptors(&run->server);
+    enum { LOOKS = 10 };
+    long count = server_descriptors(&run->server);
+    int same = 0;
+    for (int64_t end = time_now() + patience; same < LOOKS && time_now() < end; usleep(1000)) {
+        long next = server_descriptors(&run->server);
+        same = next == count && server_asleep(&run->server) ? same + 1 : 0;
+        count = next;
+    }
+    return count;
 }
 
 bool run_seed(const struct settings *settings, uint64_t seed, struct totals *totals)
