@@ -29,8 +29,9 @@ enum coir_dump_format {
  * turns of tasks, until all have been read; then they go on, and the text is made and written. So
  * the tasks of a dump are seen at one moment. A worker that does not answer within 250 ms goes on,
  * and its tasks are missing; the stack of its thread is shown instead, which a handler of SIGURG
- * takes that is installed for that time. It stays unknown if the program has blocked or handles
- * SIGURG, unless coir_config.slow_turn is set.
+ * takes that is installed for that time. It runs on a stack of its own. A system call in which such
+ * a task waits by itself (nanosleep, poll) may end with EINTR. The stack stays unknown if the
+ * program has blocked or handles SIGURG, unless coir_config.slow_turn is set.
  * A descriptor that does not block is waited for when it has no room.
  * Calls from several threads at once are served one after the other. In a simulation it shows the
  * runtime of the caller.

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if defined(__GLIBC__) || defined(__APPLE__)
 #include <execinfo.h>
@@ -18,7 +19,7 @@
 #include "sys/clock.h"
 #include "sys/fault.h"
 
-enum { NUMBER = SIGURG, OWN_FRAMES = 8 /* of the handler, at most */ };
+enum { NUMBER = SIGURG, OWN_FRAMES = 8 /* of the handler, at most */, SIGNAL_STACK = 64 * 1024 };
 enum { IDLE, ASKED, TAKEN };
 
 static const coir_time look = 50 * COIR_US;
@@ -29,6 +30,7 @@ static struct sigaction before;
 
 /* Those of this thread. */
 static CI_THREAD_LOCAL struct ci_traced *here;
+static CI_THREAD_LOCAL void *signal_stack; /* made for it; NULL: it had one */
 
 /* ---- the handler ---- */
 
@@ -71,6 +73,36 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 /* ---- the thread ---- */
 
+/* A thread that has no stack for its handlers gets one: what it runs may be the function of a fiber
+ * that has no room for them. -ENOMEM. */
+static int make_signal_stack(void)
+{
+    stack_t stack;
+    if (sigaltstack(NULL, &stack) == 0 && !(stack.ss_flags & SS_DISABLE))
+        return 0;
+    void *memory =
+        mmap(NULL, SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return -ENOMEM;
+    stack = (stack_t){.ss_sp = memory, .ss_size = SIGNAL_STACK};
+    sigaltstack(&stack, NULL);
+    signal_stack = memory;
+    return 0;
+}
+
+/* Who has replaced it since may put it back: then it stays. */
+static void free_signal_stack(void)
+{
+    stack_t stack;
+    void *memory = signal_stack;
+    signal_stack = NULL;
+    if (!memory || sigaltstack(NULL, &stack) < 0 || stack.ss_sp != memory)
+        return;
+    stack = (stack_t){.ss_flags = SS_DISABLE};
+    if (sigaltstack(&stack, NULL) == 0)
+        munmap(memory, SIGNAL_STACK);
+}
+
 static bool unblock(void)
 {
     sigset_t signals, blocked;
@@ -99,6 +131,9 @@ bool ci_thread_trace_is_free(void)
 
 int ci_thread_trace_enter(struct ci_traced *traced, bool answers, ci_thread_trace_note *note)
 {
+    int rc = here ? 0 : make_signal_stack();
+    if (rc < 0)
+        return rc;
     traced->note = note;
     traced->thread = pthread_self();
     traced->state = IDLE;
@@ -121,6 +156,8 @@ void ci_thread_trace_leave(struct ci_traced *traced)
         here->unblocked = true;
     else if (traced->unblocked)
         block();
+    if (!here)
+        free_signal_stack();
 }
 
 /* ---- the thread that asks ---- */

@@ -40,7 +40,8 @@ struct ci_traced {
 };
 
 /* The calling thread may be asked from now on. If it blocks the signal, it is asked in vain, unless
- * it is to answer: then the signal is unblocked. 0, or -ENOTSUP: there is no kernel to ask. */
+ * it is to answer: then the signal is unblocked. 0, -ENOMEM, or -ENOTSUP: there is no kernel to
+ * ask. Its handlers have a stack of their own from then on. */
 int ci_thread_trace_enter(struct ci_traced *traced, bool answers, ci_thread_trace_note *note);
 
 /* Whether the signal has its default effect and the calling thread does not block it: then no

@@ -74,21 +74,22 @@ void ci_run_enter_thread(struct ci_worker *worker)
 {
     if (worker->runtime->config.pin_workers)
         ci_cpu_pin((unsigned)worker->index);
-    if (worker->runtime->config.report_overflow)
-        ci_overflow_watch(worker);
     ci_slow_turn_enter(worker);
     ci_halt_enter_thread(worker, worker->runtime->answers);
+    if (worker->runtime->config
+            .report_overflow) /* replaces the stack for signals that those make */
+        ci_overflow_watch(worker);
 }
 
 void ci_run_leave_thread(struct ci_worker *worker)
 {
     struct ci_driver *driver = worker->loop.driver;
+    ci_overflow_unwatch(worker);
     ci_halt_leave_thread(worker);
     ci_slow_turn_leave(worker);
     ci_loop_close_residents(&worker->loop);
     if (driver->kind->end)
         driver->kind->end(driver);
-    ci_overflow_unwatch(worker);
 }
 
 void ci_worker_run(struct ci_worker *worker)

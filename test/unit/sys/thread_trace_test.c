@@ -12,9 +12,13 @@
 static struct ci_traced traced, second;
 static int32_t ready, done, noted, urgent;
 
+static bool on_signal_stack;
+
 static void note(struct ci_traced *own)
 {
+    stack_t stack;
     CHECK(own == &traced || own == &second);
+    on_signal_stack = sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_ONSTACK;
     noted++;
 }
 
@@ -50,13 +54,18 @@ static void end(pthread_t thread)
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-static void check_stack(struct ci_traced *own)
+static void take_stack(struct ci_traced *own)
 {
-    static char text[16 * 1024];
     int rc;
     while ((rc = ci_thread_trace_take(own, COIR_S)) == -ETIMEDOUT) /* the machine is slow */
         continue;
     CHECK_EQ(rc, 0);
+}
+
+static void check_stack(struct ci_traced *own)
+{
+    static char text[16 * 1024];
+    take_stack(own);
     CHECK(own->count > 1);
     CHECK(ci_symbol_write(own, text, sizeof text) == strlen(text));
     if (!ci_has_symbols)
@@ -121,4 +130,58 @@ TEST(a_signal_of_the_program_goes_to_its_own_handler)
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     CHECK_EQ(sigismember(&before, SIGURG), sigismember(&after, SIGURG));
     CHECK_EQ(noted, 0);
+}
+
+/* Whether this thread has a stack for signals, and where. */
+static void *signal_stack(void)
+{
+    stack_t stack;
+    CHECK_EQ(sigaltstack(NULL, &stack), 0);
+    return stack.ss_flags & SS_DISABLE ? NULL : stack.ss_sp;
+}
+
+static void *check_signal_stack(void *arg)
+{
+    void *before = signal_stack(); /* of a sanitizer */
+    CHECK_EQ(ci_thread_trace_enter(&traced, true, note), 0);
+    void *made = signal_stack();
+    CHECK(made && (!before || made == before));
+    CHECK_EQ(ci_thread_trace_enter(&second, true, note), 0);
+    CHECK(signal_stack() == made);
+    spin_in_a_thread();
+    ci_thread_trace_leave(&traced);
+    CHECK(signal_stack() == made);
+    ci_thread_trace_leave(&second);
+    CHECK(signal_stack() == before);
+    return arg;
+}
+
+/* What it runs may be the function of a fiber, without room for a handler. */
+TEST(a_thread_is_asked_on_a_stack_for_signals)
+{
+    pthread_t thread;
+    start(&thread, check_signal_stack);
+    take_stack(&traced);
+    CHECK(on_signal_stack);
+    end(thread);
+}
+
+static void *replace_signal_stack(void *arg)
+{
+    static char memory[64 * 1024];
+    stack_t own = {.ss_sp = memory, .ss_size = sizeof memory}, before;
+    CHECK_EQ(ci_thread_trace_enter(&traced, true, note), 0);
+    CHECK_EQ(sigaltstack(&own, &before), 0);
+    ci_thread_trace_leave(&traced);
+    CHECK(signal_stack() == own.ss_sp);
+    memset(before.ss_sp, 0, before.ss_size); /* it is there still */
+    CHECK_EQ(sigaltstack(&before, NULL), 0);
+    return arg;
+}
+
+TEST(a_signal_stack_that_may_be_put_back_stays)
+{
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, replace_signal_stack, NULL), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
 }
