@@ -297,10 +297,13 @@ void ci_trace_begin_for_probes(struct ci_worker *worker)
 
 void ci_trace_end(struct ci_worker *worker)
 {
-    const struct ci_trace *trace = worker->trace;
+    struct ci_trace *trace = worker->trace;
     if (!trace)
         return;
     worker->trace = NULL;
+    /* this turn is recorded to its end: its recorder may be gone by then */
+    trace->slow_turn = trace->slow_request = 0;
+    trace->recorder = NULL;
     worker->switches_max = trace->switches_max;
 }
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "task/current.h"
+#include "task/trace.h"
 
 static char dir[] = "/tmp/coir-recorder-XXXXXX";
 static char path[100], text[1 << 22];
@@ -87,6 +89,20 @@ TEST_REAL(a_slow_turn_is_written)
     CHECK_EQ(coir_recorder_stop(), 0);
     CHECK_EQ(take_files(), 1);
     CHECK(strstr(text, "\"name\":\"a slow turn\""));
+}
+
+/* The turn that ends the trace is recorded to its end, which may be after that of the recorder. */
+TEST_REAL(a_turn_that_ends_the_trace_tells_no_recorder)
+{
+    coir_recorder_options options = options_in_dir();
+    options.slow_turn = options.slow_request = 1;
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    const struct ci_trace *trace = ci_worker_current->trace;
+    CHECK(trace->slow_turn && trace->slow_request && trace->recorder);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK(ci_worker_current->kept_trace == trace);
+    CHECK(!trace->slow_turn && !trace->slow_request && !trace->recorder);
+    take_files();
 }
 
 TEST_REAL(no_turn_is_slow_where_none_is_asked_for)
