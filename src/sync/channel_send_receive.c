@@ -209,9 +209,10 @@ coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, 
 CI_INLINE int64_t queue_and_park(struct ci_worker *worker, struct ci_fiber *fiber,
                                  struct ci_list *queue, struct ci_wait_for what)
 {
-    struct ci_wait *wait = ci_wait_init(CI_FIBER_OP(fiber, struct ci_wait), what);
+    struct ci_wait *wait =
+        ci_wait_init_at(CI_FIBER_OP(fiber, struct ci_wait), what, worker->loop.now);
     wait->future.caller = &fiber->back;
-    ci_wait_queue(worker, wait, queue);
+    ci_wait_queue_as(worker, wait, queue, true);
     ci_own_lock_give_tried(what.own_lock, worker);
     ci_park_here(worker, fiber);
     return wait->future.result;

@@ -38,8 +38,8 @@ static coir_future *signal_poll(coir_future *future)
 
 static const struct ci_wait_kind signal_kind = {
     CI_DESCRIBED_KIND("a condition", signal_poll, ci_wait_cancel, offsetof(struct ci_wait, object),
-                      NULL),
-    NULL};
+                      ci_wait_describe),
+    NULL, NULL};
 
 static struct ci_wait_for wait_for(struct condition *condition)
 {

@@ -47,6 +47,17 @@ int ci_wait_cancel_own(coir_future *future, int reason)
     return withdrawn;
 }
 
+/* Another worker may take the waiter off meanwhile: TSan is not to see this. */
+CI_UNINSTRUMENTED void ci_wait_describe(const coir_future *future, struct ci_wait_note *note)
+{
+    const struct ci_wait *wait = ci_container_of(future, const struct ci_wait, future);
+    note->decided = wait->state != CI_WAIT_QUEUED;
+    const struct ci_wait_kind *kind =
+        ci_container_of(future->kind, const struct ci_wait_kind, waits.future);
+    if (kind->describe)
+        kind->describe(future, note);
+}
+
 /* ---- waking ---- */
 
 void ci_wait_grant_all(struct ci_list *queue, int result, struct ci_list *granted)

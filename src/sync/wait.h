@@ -69,27 +69,38 @@ typedef bool ci_wait_start(struct ci_worker *worker, struct ci_wait *wait);
 struct ci_wait_kind {
     struct ci_described_kind waits;
     ci_wait_start *start;
+    ci_describe_fn *describe; /* NULL: there is no more to say */
 };
-#define CI_WAIT_KIND(name, start, cancel, describe)                                                \
-    {                                                                                              \
-        CI_DESCRIBED_KIND(name, ci_wait_poll, cancel, offsetof(struct ci_wait, object), describe), \
-            (start)                                                                                \
+#define CI_WAIT_KIND(name, start, cancel, describe)                                     \
+    {                                                                                   \
+        CI_DESCRIBED_KIND(name, ci_wait_poll, cancel, offsetof(struct ci_wait, object), \
+                          ci_wait_describe),                                            \
+            (start), (describe)                                                         \
     }
 
 /* For the kinds. */
 coir_future *ci_wait_poll(coir_future *future);
 int ci_wait_cancel(coir_future *future, int reason);     /* under `lock` */
 int ci_wait_cancel_own(coir_future *future, int reason); /* under `own_lock` */
+void ci_wait_describe(const coir_future *future, struct ci_wait_note *note);
 
 /* ---- with the object's lock held ---- */
 
-static inline void ci_wait_queue(const struct ci_worker *worker, struct ci_wait *wait,
-                                 struct ci_list *queue)
+/* `timed`: it was made with the present time. */
+CI_INLINE void ci_wait_queue_as(const struct ci_worker *worker, struct ci_wait *wait,
+                                struct ci_list *queue, bool timed)
 {
     ci_check(wait->state == CI_WAIT_NEW || wait->state == CI_WAIT_RETRYING, "wait.h 1");
     wait->state = CI_WAIT_QUEUED;
     ci_list_push(queue, &wait->link);
-    wait->runnable = ci_leaf_suspend(worker, &wait->future);
+    wait->runnable = timed ? ci_leaf_suspend_timed(worker, &wait->future)
+                           : ci_leaf_suspend(worker, &wait->future);
+}
+
+static inline void ci_wait_queue(const struct ci_worker *worker, struct ci_wait *wait,
+                                 struct ci_list *queue)
+{
+    ci_wait_queue_as(worker, wait, queue, false);
 }
 
 static inline struct ci_wait *ci_wait_first(struct ci_list *queue)
@@ -180,10 +191,11 @@ struct ci_wait_for {
     size_t items_max;
 };
 
-/* Makes the record of a wait. */
-CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, struct ci_wait_for what)
+/* Makes the record of a wait. `since`: now, if it is certain to be queued, and 0 otherwise. */
+CI_INLINE struct ci_wait *ci_wait_init_at(struct ci_wait *wait, struct ci_wait_for what,
+                                          coir_time since)
 {
-    wait->future = (coir_future){&what.kind->waits.future, NULL, 0, 0};
+    wait->future = (coir_future){&what.kind->waits.future, NULL, since, 0};
     wait->lock = what.lock;
     wait->object = what.object;
     wait->amount = what.amount; /* or the item */
@@ -191,6 +203,11 @@ CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, struct ci_wait_for 
     wait->state = CI_WAIT_NEW;
     wait->lost_once = wait->stubborn = false;
     return wait;
+}
+
+CI_INLINE struct ci_wait *ci_wait_init(struct ci_wait *wait, struct ci_wait_for what)
+{
+    return ci_wait_init_at(wait, what, 0);
 }
 
 /* As a future of the caller's. */

@@ -24,6 +24,7 @@ struct ci_wait_note {
     const void *task;   /* the task that it takes; NULL: any */
     struct ci_holder holder;
     coir_time until;         /* 0: not known */
+    bool decided;            /* it has its result, and will be woken */
     char text[CI_NOTE_TEXT]; /* "" or more about it */
 };
 

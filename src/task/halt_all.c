@@ -49,12 +49,14 @@ static bool is_wanted(const coir_runtime *runtime, const struct ci_halted *halte
 
 static void pin_runtimes(struct ci_halted *halted)
 {
-    halted->count = 0;
+    halted->count = halted->left_out = 0;
     ci_lock_take(&ci_runtimes_lock);
     ci_list_for_each (node, &ci_runtimes) {
         coir_runtime *runtime = ci_container_of(node, coir_runtime, link);
-        if (halted->count == CI_HALTED_RUNTIMES)
-            break;
+        if (halted->count == CI_HALTED_RUNTIMES) {
+            halted->left_out += ci_run_phase(ci_load(&runtime->run)) == CI_RUN_RUNNING;
+            continue;
+        }
         /* before the look at the phase: pairs with the look at the visitors in ci_run_settle */
         ci_fetch_add(&runtime->visitors, 1);
         if (is_wanted(runtime, halted))

@@ -264,13 +264,15 @@ static coir_future *offload_poll(coir_future *future)
 {
     struct offload_op *op = ci_container_of(future, struct offload_op, future);
     struct ci_worker *worker = ci_worker_current;
+    int rc = 0;
     if (ci_leaf_refused(worker, future))
         return future->caller;
     op->worker = worker;
     op->runnable = ci_leaf_suspend(worker, future);
     if (worker->runtime->simulated) {
         simulate(op);
-    } else if ((future->result = enqueue(&worker->runtime->offload, op)) < 0) {
+    } else if ((rc = enqueue(&worker->runtime->offload, op)) < 0) {
+        future->result = rc;
         op->runnable->inner = future->caller;
         return ci_leaf_complete(worker, future);
     }

@@ -33,7 +33,6 @@ static void begin_again(struct ci_worker *worker, struct ci_task *task)
 {
     task->number = --worker->roused_number;
     task->spawned_at = NULL;
-    task->runnable.waits_since = worker->loop.now;
     task->root.fn = NULL;
     task->root.arg = NULL; /* it leaves its result: task.h */
 }

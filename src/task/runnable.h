@@ -13,11 +13,8 @@ struct ci_cancel_scope;
 struct ci_task;
 
 struct ci_runnable {
-    union {
-        struct ci_runnable *next; /* in a queue */
-        coir_time waits_since;    /* suspended: the loop's time then */
-    };
-    coir_future *inner; /* the innermost future: what is polled when it runs next */
+    struct ci_runnable *next; /* in a queue */
+    coir_future *inner;       /* the innermost future: what is polled when it runs next */
     struct ci_task *task;
     struct ci_cancel_scope *cancel_scopes; /* those it is inside of, innermost first */
     int32_t interrupt; /* what suspending calls return: 0, -ECANCELED or -ETIME */

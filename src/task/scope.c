@@ -123,8 +123,10 @@ static int scope_cancel(coir_future *future, int reason)
 {
     struct scope_op *op = ci_container_of(future, struct scope_op, future);
     (void)reason;
-    if (!(future->result = ci_runnable_interrupted_inside(op->runnable, &op->scope->cancel_scope)))
+    int error = ci_runnable_interrupted_inside(op->runnable, &op->scope->cancel_scope);
+    if (!error)
         return false;
+    future->result = error;
     op->scope->waiter = NULL;
     return true;
 }
@@ -145,8 +147,8 @@ static CI_NOINLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope 
     *op = (struct scope_op){{&scope_kind.future, &fiber->back, 0, 0}, worker->runnable, scope};
     scope->waiter = ci_leaf_suspend(worker, &op->future);
     ci_park_here(worker, fiber);
-    int rc = (int)op->future.result;
-    return rc < 0 ? rc : result_of(scope);
+    /* positive: it was not cancelled, and is still the time of waiter.h 1 */
+    return op->future.result < 0 ? (int)op->future.result : result_of(scope);
 }
 
 /* Why a wait for the scope cannot begin: an error. */

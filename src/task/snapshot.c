@@ -226,10 +226,8 @@ static bool copy_queued(const struct copy *copy, struct ci_snapshot_task *to,
     return queued;
 }
 
-/* Whether the scope was opened by a function that has returned without closing it: it lies on the
- * stack of one of the runnable's fibers, below what is in use of that. */
-static bool is_left_open(const struct ci_runnable *runnable, const coir_future *end,
-                         const struct ci_cancel_scope *scope)
+bool ci_is_left_open(const struct ci_runnable *runnable, const coir_future *end,
+                     const struct ci_cancel_scope *scope)
 {
     const struct ci_stacks *stacks = &runnable->task->worker->stacks;
     const coir_future *future = runnable->inner;
@@ -251,7 +249,8 @@ static coir_time deadline_of(const struct ci_task *task)
 {
     coir_time nearest = COIR_NEVER;
     for (const struct ci_cancel_scope *at = task->runnable.cancel_scopes;
-         at && !is_left_open(&task->runnable, &task->end, at) && at->kind != CI_CANCEL_SCOPE_SHIELD;
+         at && !ci_is_left_open(&task->runnable, &task->end, at) &&
+         at->kind != CI_CANCEL_SCOPE_SHIELD;
          at = at->outer) {
         coir_time when = ci_cancel_scope_deadline(at);
         nearest = when < nearest ? when : nearest;
@@ -264,6 +263,15 @@ static bool is_readable(const struct ci_snapshot_task *to, const struct ci_task 
 {
     return to->state != CI_TASK_UNKNOWN && to->state != CI_TASK_TRAVELS &&
            to->state != CI_TASK_NOT_BEGUN && !is_being_polled(task->worker, task);
+}
+
+/* How long the leaf has waited. It may be given its result meanwhile, by another worker: TSan is
+ * not to see this. */
+static CI_UNINSTRUMENTED coir_time time_waited(const coir_future *leaf,
+                                               const struct ci_wait_note *note, coir_time now)
+{
+    coir_time since = leaf->result; /* waiter.h 1 */
+    return note->decided || since <= 0 ? 0 : ci_time_left(now, since);
 }
 
 static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const struct ci_task *task)
@@ -291,8 +299,8 @@ static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const str
     if (to->state != CI_TASK_WAITS)
         return;
     to->waits_for = task->runnable.inner->kind->name;
-    to->waited = ci_time_left(now, task->runnable.waits_since);
     ci_describe(task->runnable.inner, &to->note);
+    to->waited = time_waited(task->runnable.inner, &to->note, now);
     /* the times of fresh timers are durations */
     to->has_time = to->note.until && ci_list_empty(&loop->fresh);
     to->left = ci_time_left(to->note.until, now);
@@ -337,7 +345,7 @@ static void copy_scopes(struct copy *copy, const struct ci_runnable *runnable,
 {
     for (const struct ci_cancel_scope *at = runnable->cancel_scopes; at; at = at->outer) {
         const struct ci_scope *scope = ci_container_of(at, const struct ci_scope, cancel_scope);
-        if (is_left_open(runnable, end, at)) {
+        if (ci_is_left_open(runnable, end, at)) {
             note_left_open(ci_snapshot_task(copy->snapshot, (size_t)parent), runnable, scope);
             copy->snapshot->whole = false;
             break; /* nothing in it can be relied on */
@@ -354,6 +362,13 @@ static void copy_scopes(struct copy *copy, const struct ci_runnable *runnable,
                      ? ci_container_of(future, const struct ci_fiber, back)->call->future.caller
                      : future->caller;
     }
+}
+
+/* What the task has open is too deep. */
+static CI_COLD void cut_scopes(struct copy *copy, const struct ci_task *task)
+{
+    copy->snapshot->whole = false;
+    copy->snapshot->cut += task->runnable.cancel_scopes != NULL;
 }
 
 static void copy_task(struct copy *copy, const struct ci_task *task, const struct ci_scope *scope,
@@ -380,7 +395,7 @@ static void copy_task(struct copy *copy, const struct ci_task *task, const struc
     if (depth < DEPTH)
         copy_scopes(copy, &task->runnable, &task->end, (int)index, depth + 1);
     else
-        snapshot->whole = false;
+        cut_scopes(copy, task);
     to = ci_snapshot_task(snapshot, index); /* it may have moved */
     to->has_children = snapshot->tasks.count > index + 1;
 }
@@ -430,7 +445,10 @@ static void copy_worker(struct copy *copy, struct ci_worker *worker, int runtime
         return;
     }
     snapshot->whole = false;
-    to->trace_error = ci_halt_take_stack(worker, stack_time);
+    if (snapshot->may_interrupt && !snapshot->may_interrupt(worker, snapshot->arg))
+        to->trace_error = -EAGAIN;
+    else
+        to->trace_error = ci_halt_take_stack(worker, stack_time);
     if (to->trace_error < 0)
         return;
     to->traced = worker->halt.traced;
@@ -452,6 +470,8 @@ int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halte
     for (int i = 0; i < halted->count; i++)
         for (int j = 0; j < halted->runtimes[i]->worker_count; j++)
             copy_worker(&copy, &halted->runtimes[i]->workers[j], i);
+    snapshot->runtimes_left_out = halted->left_out;
+    snapshot->whole = snapshot->whole && !halted->left_out;
     return snapshot->error;
 }
 

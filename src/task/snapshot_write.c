@@ -352,6 +352,8 @@ static void put_text_worker(struct ci_dump_out *out, const struct ci_snapshot_wo
         ci_put(out, " does not answer; it runs%s", *worker->running_name ? " " : "");
     if (!worker->answered && !worker->trace_error)
         ci_put_plain(out, worker->running_name);
+    if (!worker->answered && !worker->trace_error && !worker->traced.count) /* no backtrace(3) */
+        ci_put(out, ", and its stack is not known");
     ci_put(out, "\n");
     bool skips = false;
     for (int i = 0; !worker->answered && !worker->trace_error && i < worker->traced.count; i++) {
@@ -423,6 +425,8 @@ static void put_text_party(struct ci_dump_out *out, const struct ci_snapshot_tas
     ci_put(out, " %p %s", task->id, state_words[task->state]);
     if (task->state == CI_TASK_WAITS)
         put_text_wait(out, task, task->waited);
+    if (task->deadline != COIR_NEVER)
+        ci_put(out, ", deadline in %.3f s", seconds(task->deadline));
     ci_put(out, ", in %.*s\n", place.len, place.line);
 }
 
@@ -470,6 +474,15 @@ static void put_text_finding(struct ci_dump_out *out, const struct ci_finding *f
         ci_put(out, "    and %zu more\n", finding->count - most);
 }
 
+static void put_text_missing(struct ci_dump_out *out, const struct ci_snapshot *snapshot)
+{
+    if (snapshot->cut)
+        ci_put(out, "missing: the scopes of %zu tasks, as they are nested too deeply\n",
+               snapshot->cut);
+    if (snapshot->runtimes_left_out)
+        ci_put(out, "missing: %d more runtimes\n", snapshot->runtimes_left_out);
+}
+
 static int put_text(struct ci_dump_out *out)
 {
     const struct ci_snapshot *snapshot = out->snapshot;
@@ -481,6 +494,8 @@ static int put_text(struct ci_dump_out *out)
                ci_sys_process_id(), snapshot->tasks.count,
                *ci_program_id(out) ? ci_program_id(out) : "unknown");
     }
+    if (rc == 0)
+        put_text_missing(out, snapshot);
     for (size_t i = 0; rc == 0 && i < snapshot->workers.count; i++) {
         put_text_worker(out, ci_snapshot_worker(snapshot, i));
         for (; task < snapshot->tasks.count && ci_snapshot_task(snapshot, task)->worker == (int)i;
@@ -695,6 +710,10 @@ static int put_json(struct ci_dump_out *out)
            SCHEMA, VERSION_NUMBERS, ci_sys_process_id());
     if (*ci_program_id(out))
         ci_put(out, "\"buildId\":\"%s\",", ci_program_id(out));
+    if (snapshot->cut)
+        ci_put(out, "\"scopesCut\":%zu,", snapshot->cut);
+    if (snapshot->runtimes_left_out)
+        ci_put(out, "\"runtimesLeftOut\":%d,", snapshot->runtimes_left_out);
     ci_put(out, "\n\"workers\":[");
     for (size_t i = 0; i < snapshot->workers.count; i++) {
         ci_put(out, i ? ",\n" : "\n");

@@ -1,6 +1,8 @@
 /* A thread of the run takes a snapshot every so often, and logs what it finds. A worker that does
- * not answer soon is not waited for, as the others stand still meanwhile. What was logged is logged
- * again only if a look between has not found it. */
+ * not answer soon is not waited for, as the others stand still meanwhile. Its thread is interrupted
+ * for its stack only where the look before has found it in the same turn of a task, since that may
+ * end a system call of the task with EINTR. What was logged is logged again only if a look between
+ * has not found it. */
 #include "task/stall.h"
 
 #include <errno.h>
@@ -24,6 +26,12 @@ struct found {
     bool told;
 };
 
+/* A worker that did not answer. */
+struct busy {
+    uint64_t look;    /* the last one which it did not answer; 0: none */
+    uint64_t resumes; /* of its tasks, then */
+};
+
 struct ci_stalls {
     coir_runtime *runtime;
     struct ci_thread thread;
@@ -34,10 +42,17 @@ struct ci_stalls {
     /* the thread's */
     struct found before[KEYS], now[KEYS]; /* of the look before, and this one */
     int before_count, now_count;
+    uint64_t looks;
     struct ci_halted halted;
     struct ci_snapshot snapshot;
     char text[TEXT];
+    struct busy busy[]; /* by worker */
 };
+
+static size_t size_of(const coir_runtime *runtime)
+{
+    return sizeof(struct ci_stalls) + (size_t)runtime->worker_count * sizeof(struct busy);
+}
 
 /* ---- which finding it is ---- */
 
@@ -95,16 +110,21 @@ static bool is_ours(const struct ci_stalls *stalls, const struct ci_finding *fin
     return stalls->halted.runtimes[runtime] == stalls->runtime;
 }
 
-/* Whether it has lasted for long enough. `again`: the look before has found it, too. */
-static bool is_due(const struct ci_stalls *stalls, const struct ci_finding *finding, bool again)
+/* Whether it has lasted for long enough. */
+static bool is_due(const struct ci_stalls *stalls, const struct ci_finding *finding)
 {
-    if (finding->kind == CI_FINDS_COMPUTING) /* alone it is told as a slow turn */
-        return again && finding->count;
+    if (finding->kind == CI_FINDS_COMPUTING) /* alone it is told as a slow turn; may_interrupt */
+        return finding->count > 0;
     if (finding->kind == CI_FINDS_SCOPE_LEFT_OPEN)
         return true;
-    for (size_t i = 0; i < finding->count; i++)
-        if (party(&stalls->snapshot, finding, i)->waited < stalls->runtime->config.report_stalls)
+    for (size_t i = 0; i < finding->count; i++) {
+        const struct ci_snapshot_task *task = party(&stalls->snapshot, finding, i);
+        /* a deadline or cancel breaks a cycle, as programs with timeouts for locks want it */
+        bool ends =
+            finding->kind == CI_FINDS_CYCLE && (task->deadline != COIR_NEVER || task->cancelled);
+        if (ends || task->waited < stalls->runtime->config.report_stalls)
             return false;
+    }
     return true;
 }
 
@@ -125,7 +145,7 @@ static void take_finding(struct ci_stalls *stalls, size_t index)
     now->key = key_of(stalls, finding);
     const struct found *before = seen_before(stalls, now->key);
     now->told = before && before->told;
-    if (now->told || !is_due(stalls, finding, before != NULL))
+    if (now->told || !is_due(stalls, finding))
         return;
     tell(stalls, index);
     now->told = true;
@@ -133,10 +153,25 @@ static void take_finding(struct ci_stalls *stalls, size_t index)
 
 /* ---- the thread ---- */
 
+static bool may_interrupt(const struct ci_worker *worker, void *arg)
+{
+    struct ci_stalls *stalls = arg;
+    if (worker->runtime != stalls->runtime)
+        return false;
+    struct busy *busy = &stalls->busy[worker->index];
+    uint64_t resumes = ci_load_relaxed(&worker->resumes);
+    bool again = busy->look + 1 == stalls->looks && busy->resumes == resumes;
+    *busy = (struct busy){stalls->looks, resumes};
+    return again;
+}
+
 static void look(struct ci_stalls *stalls)
 {
     stalls->halted = (struct ci_halted){.thread = ci_thread_mark()};
     ci_snapshot_init(&stalls->snapshot);
+    stalls->snapshot.may_interrupt = may_interrupt;
+    stalls->snapshot.arg = stalls;
+    stalls->looks++;
     ci_halt_all(&stalls->halted, halt_time);
     int rc = ci_snapshot_take(&stalls->snapshot, &stalls->halted);
     ci_halt_release(&stalls->halted);
@@ -174,17 +209,18 @@ static void free_stalls(struct ci_stalls *stalls)
 {
     ci_condition_done(&stalls->changed);
     ci_mutex_done(&stalls->lock);
-    ci_free(&stalls->runtime->allocator, stalls, sizeof *stalls);
+    ci_free(&stalls->runtime->allocator, stalls, size_of(stalls->runtime));
 }
 
 int ci_stall_begin(coir_runtime *runtime)
 {
     if (!runtime->config.report_stalls || runtime->simulated)
         return 0;
-    struct ci_stalls *stalls = ci_alloc_zero(&runtime->allocator, sizeof *stalls);
+    struct ci_stalls *stalls = ci_alloc_zero(&runtime->allocator, size_of(runtime));
     if (!stalls)
         return -ENOMEM;
     stalls->runtime = runtime;
+    stalls->looks = 1; /* no worker was found in the one before */
     ci_mutex_init(&stalls->lock);
     ci_condition_init(&stalls->changed);
     int rc = ci_thread_start(&stalls->thread, look_on, stalls);

@@ -7,7 +7,8 @@
  * too: a fiber (poll: switch to its stack), the end of a branch, or the end of a task.
  *
  * 1. A leaf that suspends leaves itself as its runnable's `inner`; that is where cancel finds it.
- * ci_wake puts the caller there.
+ * ci_wake puts the caller there. Until it is given its result, `result` is the loop's time when it
+ * suspended, for dumps.
  * 2. A leaf is woken exactly once per suspension, with its result set. Waking queues the runnable
  * and never runs it.
  *
@@ -110,7 +111,17 @@ static inline struct ci_runnable *ci_leaf_suspend(const struct ci_worker *worker
 {
     struct ci_runnable *runnable = worker->runnable;
     runnable->inner = leaf;
-    runnable->waits_since = worker->loop.now;
+    leaf->result = worker->loop.now;
+    return runnable;
+}
+
+/* The same, of a leaf that was made with that time as its result. */
+static inline struct ci_runnable *ci_leaf_suspend_timed(const struct ci_worker *worker,
+                                                        coir_future *leaf)
+{
+    ci_debug_check(leaf->result == worker->loop.now, "waiter.h 1");
+    struct ci_runnable *runnable = worker->runnable;
+    runnable->inner = leaf;
     return runnable;
 }
 

@@ -6,9 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/sanitizer.h"
 #include "harness.h"
 #include "sys/symbol.h"
+#include "task/current.h"
+#include "task/dump.h"
+#include "task/runtime.h"
 
 static char told[4096];
 
@@ -249,4 +255,69 @@ TEST(what_is_no_deadlock_is_not_told)
         pthread_join(thread, NULL);
         CHECK_EQ(told[0], 0);
     }
+}
+
+/* ---- a scope that was left open ---- */
+
+static coir_mutex never_given_back = COIR_MUTEX_INIT;
+
+static __attribute__((noinline)) void leave_a_scope_open(void)
+{
+    coir_scope scope;
+    memset(&scope, 0, sizeof scope);
+    coir_scope_open(&scope);
+    __asm__ volatile("" : : "r"(&scope) : "memory");
+}
+
+static __attribute__((noinline)) void write_over_it(void)
+{
+    char room[2000];
+    memset(room, 'A', sizeof room);
+    __asm__ volatile("" : : "r"(room) : "memory");
+}
+
+static int leave_and_wait(void *arg)
+{
+    (void)arg;
+    leave_a_scope_open();
+    write_over_it();
+    coir_mutex_lock(&never_given_back);
+    _exit(8);
+}
+
+static int noted;
+
+static void note_task(void *arg, int depth, const char *name, const char *waits_for, int cancelled,
+                      const struct ci_task *task)
+{
+    (void)arg, (void)depth, (void)name, (void)waits_for, (void)cancelled, (void)task;
+    noted++;
+}
+
+static int run_a_leaver(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "leaver";
+    CHECK_EQ(coir_mutex_lock(&never_given_back), 0);
+    CHECK_EQ(coir_go_with(scope, &options, leave_and_wait, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        coir_yield();
+    struct ci_worker *worker = ci_worker_current;
+    ci_worker_dump(worker, note_task, NULL);
+    _exit(noted == 2 ? 7 : 8);
+}
+
+TEST(a_scope_that_was_left_open_and_overwritten_is_not_followed)
+{
+    int status;
+    if (CI_ASAN) /* which lets nobody write over it */
+        return;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(run_dead(run_a_leaver, NULL, 1, COIR_DEADLOCK_REPORT) < 0);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }

@@ -65,6 +65,36 @@ TEST(tasks_are_listed_with_their_scopes_and_waits)
           strstr(listed, "\n1 (without a name): not started!\n"));
 }
 
+static int open_a_scope(void *arg)
+{
+    COIR_SCOPE(scope);
+    (void)arg;
+    go(scope, "child of a member", nap);
+    return coir_scope_wait(scope);
+}
+
+static int wait_for_members(void *arg)
+{
+    coir_call calls[2];
+    coir_branch branches[2];
+    (void)arg;
+    memset(branches, 0, sizeof branches);
+    for (int i = 0; i < 2; i++)
+        branches[i].future = coir_call_init(&calls[i], i ? nap : open_a_scope, NULL);
+    return coir_join_all(branches, 2, 0);
+}
+
+TEST_SIM(tasks_of_scopes_that_members_opened_are_listed)
+{
+    COIR_SCOPE(scope);
+    go(scope, "joiner", wait_for_members);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    ci_runtime_dump(coir_runtime_current(), list, NULL);
+    CHECK(strstr(listed, "\n1 joiner: all of "));
+    CHECK(strstr(listed, "\n2 child of a member: time\n"));
+    coir_scope_cancel(scope);
+}
+
 /* A simulated worker does nothing while another one is in its turn. */
 static void look_at_a_traveller(void)
 {

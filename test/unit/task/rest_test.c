@@ -137,9 +137,11 @@ TEST_SIM(a_roused_task_is_not_taken_for_another_one)
     CHECK(other.record == record && other.spawned_at);
     coir_sleep_for(10 * COIR_S);
     uint64_t started = ci_worker_current->tasks_started;
+    coir_time since = sleeper.leaf.result;
     CHECK((task = ci_task_rouse(scope, "sleeper", &sleeper.future, &sleeper.leaf)) == record);
     CHECK(task->number != other.number && !task->spawned_at);
-    CHECK_EQ(task->runnable.waits_since, ci_worker_current->loop.now);
+    CHECK(since > 0 && since <= ci_worker_current->loop.now - 10 * COIR_S);
+    CHECK_EQ(sleeper.leaf.result, since); /* it has waited at rest, too */
     CHECK_EQ(ci_worker_current->tasks_started, started);
     uint32_t number = task->number;
     ci_task_rest(task);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "sync/wait.h"
 #include "sys/unwind.h"
 #include "task/current.h"
 #include "task/runtime.h"
@@ -117,4 +118,67 @@ TEST_REAL(the_tree_of_tasks_is_copied)
 TEST_SIM(the_tree_of_simulated_tasks_is_copied)
 {
     look_at_a_tree();
+}
+
+/* ---- how long a task has waited ---- */
+
+static coir_channel *channel;
+
+static int receive_many(void *arg)
+{
+    int items[4];
+    (void)arg;
+    return (int)coir_channel_recv_many(channel, items, 4) < 0 ? -1 : 0;
+}
+
+/* A leaf's result is the time of its suspension, and then its result. */
+TEST_SIM(a_wait_that_is_decided_but_not_woken_has_lasted_no_time)
+{
+    CHECK_EQ(coir_channel_new(sizeof(int), 1, &channel), 0);
+    COIR_SERVING_SCOPE(scope);
+    go(scope, "receiver", receive_many, NULL);
+    CHECK_EQ(coir_sleep_for(10 * COIR_S), 0);
+    take();
+    CHECK(find("receiver")->waited >= 9 * COIR_S && find("receiver")->waited <= 10 * COIR_S);
+    struct ci_task *task = (struct ci_task *)(uintptr_t)find("receiver")->id;
+    ci_snapshot_done(&snapshot);
+    struct ci_wait *wait = ci_container_of(task->runnable.inner, struct ci_wait, future);
+    int64_t since = wait->future.result;
+    wait->state = CI_WAIT_GRANTED; /* by another worker */
+    wait->future.result = 3;
+    take();
+    CHECK_EQ(find("receiver")->waited, 0);
+    ci_snapshot_done(&snapshot);
+    wait->state = CI_WAIT_QUEUED;
+    wait->future.result = since;
+    coir_channel_close(channel);
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    coir_channel_free(channel);
+}
+
+/* ---- what is left out ---- */
+
+enum { NESTED = 150 };
+
+static int nest(void *arg)
+{
+    size_t depth = (size_t)(uintptr_t)arg;
+    if (depth == NESTED)
+        return wait_for_the_event(NULL);
+    COIR_SCOPE(scope);
+    go(scope, "nested", nest, (void *)(uintptr_t)(depth + 1));
+    return coir_scope_wait(scope);
+}
+
+TEST_SIM(scopes_that_are_too_deep_are_counted)
+{
+    COIR_SERVING_SCOPE(scope);
+    go(scope, "nested", nest, NULL);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    take();
+    CHECK_EQ(snapshot.cut, 1);
+    CHECK(!snapshot.whole && snapshot.tasks.count > 100);
+    ci_snapshot_done(&snapshot);
+    coir_scope_cancel(scope);
 }

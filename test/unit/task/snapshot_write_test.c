@@ -115,9 +115,22 @@ TEST(no_name_and_no_depth_tears_a_line)
     CHECK(
         strstr(text, "  ? \"b\"? 0x20 waits for time 0x77 (lock??[2J) (7 to read) for 1.500 s, "));
     CHECK(strstr(text, " #1  root, a future of 0x0\n"));
-    CHECK(strstr(text, "does not answer; it runs two?lines\n"));
+    CHECK(strstr(text, "does not answer; it runs two?lines, and its stack is not known\n"));
     for (const char *line = text; *line; line = strchr(line, '\n') + 1)
         CHECK(strchr(line, '\n') && strcspn(line, "\n") < 400);
+}
+
+TEST(what_is_left_out_is_told)
+{
+    make();
+    CHECK(!strstr(written(COIR_DUMP_TEXT), "missing"));
+    CHECK(!strstr(written(COIR_DUMP_JSON), "scopesCut"));
+    snapshot.cut = 3;
+    snapshot.runtimes_left_out = 2;
+    written(COIR_DUMP_TEXT);
+    CHECK(strstr(text, "\nmissing: the scopes of 3 tasks, as they are nested too deeply\n"));
+    CHECK(strstr(text, "\nmissing: 2 more runtimes\n"));
+    CHECK(strstr(written(COIR_DUMP_JSON), "\"scopesCut\":3,\"runtimesLeftOut\":2,"));
 }
 
 /* Task 2 holds what task 1 waits for, and has let a scope open; worker 1 computes. */
@@ -149,7 +162,7 @@ TEST(people_read_what_was_found)
     const char *wanted =
         "finding: 2 tasks wait for each other, each for a lock that the next one holds:\n"
         "    a \"b\"? 0x20 waits for time 0x77 (7 to read) for 1.500 s, held by twin 0x30, for "
-        "2.50 s so far, in ?\n"
+        "2.50 s so far, deadline in 2.000 s, in ?\n"
         "    twin 0x30 waits for time for 1.500 s, in ?\n"
         "finding: a scope was left open by a function that has returned; opened by ?:\n"
         "    twin 0x30 waits for time for 1.500 s, in ?\n"

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/atomic.h"
 #include "base/sanitizer.h"
@@ -114,6 +115,41 @@ TEST(a_cycle_is_logged_once)
     run(1, limit, make_two_cycles);
 }
 
+static int take_two_in_time(void *arg)
+{
+    int own = *(int *)arg, rc;
+    CHECK_EQ(coir_mutex_lock(&mutexes[own]), 0);
+    CHECK_EQ(coir_yield(), 0);
+    {
+        COIR_DEADLINE(coir_in(5 * limit));
+        rc = lock_the_other(own);
+    }
+    coir_mutex_unlock(&mutexes[own]);
+    return rc == -ETIME ? 0 : rc;
+}
+
+static int make_a_cycle_that_ends(void *arg)
+{
+    static int numbers[] = {0, 1, 2, 3};
+    (void)arg;
+    COIR_SERVING_SCOPE(scope);
+    go(scope, "one", COIR_HERE, take_two_in_time, &numbers[0]);
+    go(scope, "two", COIR_HERE, take_two, &numbers[1]);
+    CHECK_EQ(coir_sleep_for(4 * limit), 0); /* looks that find it */
+    CHECK_EQ(logged("finding: "), 0);
+    go(scope, "three", COIR_HERE, take_two, &numbers[2]);
+    go(scope, "four", COIR_HERE, take_two, &numbers[3]);
+    wait_until_logged("    three 0x");
+    CHECK_EQ(logged("    one 0x"), 0);
+    coir_scope_cancel(scope);
+    return 0;
+}
+
+TEST(a_cycle_that_a_deadline_breaks_is_not_logged)
+{
+    run(1, limit, make_a_cycle_that_ends);
+}
+
 /* ---- a task that computes, and has a lock ---- */
 
 static int32_t locked, seen;
@@ -163,6 +199,25 @@ static int compute(void *arg)
 TEST(a_lock_is_named_that_is_held_by_a_task_which_computes)
 {
     run(2, limit, compute);
+}
+
+/* ---- system calls of the program ---- */
+
+/* Shorter than the time between two looks, so that one at most finds it. */
+static int call_the_system(void *arg)
+{
+    const struct timespec half = {.tv_nsec = limit / 2};
+    (void)arg;
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(nanosleep(&half, NULL), 0);
+        CHECK_EQ(coir_sleep_for(1), 0); /* another turn */
+    }
+    return 0;
+}
+
+TEST(a_system_call_that_one_look_finds_is_not_interrupted)
+{
+    run(1, limit, call_the_system);
 }
 
 /* ---- nothing ---- */
