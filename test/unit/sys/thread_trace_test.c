@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/sanitizer.h"
 #include "coir/base.h"
 #include "harness.h"
 #include "sys/symbol.h"
@@ -162,7 +163,7 @@ TEST(a_thread_is_asked_on_a_stack_for_signals)
     pthread_t thread;
     start(&thread, check_signal_stack);
     take_stack(&traced);
-    CHECK(on_signal_stack);
+    CHECK(on_signal_stack || CI_TSAN); /* which calls handlers later, where the thread is */
     end(thread);
 }
 
