@@ -117,14 +117,9 @@ static bool is_due(const struct ci_stalls *stalls, const struct ci_finding *find
         return finding->count > 0;
     if (finding->kind == CI_FINDS_SCOPE_LEFT_OPEN)
         return true;
-    for (size_t i = 0; i < finding->count; i++) {
-        const struct ci_snapshot_task *task = party(&stalls->snapshot, finding, i);
-        /* a deadline or cancel breaks a cycle, as programs with timeouts for locks want it */
-        bool ends =
-            finding->kind == CI_FINDS_CYCLE && (task->deadline != COIR_NEVER || task->cancelled);
-        if (ends || task->waited < stalls->runtime->config.report_stalls)
+    for (size_t i = 0; i < finding->count; i++)
+        if (party(&stalls->snapshot, finding, i)->waited < stalls->runtime->config.report_stalls)
             return false;
-    }
     return true;
 }
 
