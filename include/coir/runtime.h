@@ -102,8 +102,9 @@ typedef struct coir_config {
      * dump (coir/dump.h) would find wrong: tasks that have waited for each other for so long, locks
      * whose holder has ended, scopes left open, tasks that wait for a lock while its holder
      * computes without a wait. Each is logged once, as a warning with the tasks and places. Every
-     * look halts the workers, for some ten microseconds where all answer, 2 ms at most before they
-     * are read. It sets slow_turn, too, where that is not set */
+     * look halts the workers, which are waited for 2 ms at most, while it reads all tasks with
+     * their stacks: a few microseconds for each, so tens of milliseconds for 10,000 of them. It
+     * sets slow_turn, too, where that is not set */
     coir_time report_stalls;
 } coir_config;
 
