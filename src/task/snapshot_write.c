@@ -437,9 +437,13 @@ static void put_text_head(struct ci_dump_out *out, const struct ci_finding *find
     struct ci_place place;
     switch (finding->kind) {
     case CI_FINDS_CYCLE:
-        ci_put(out,
-               "finding: %zu tasks wait for each other, each for a lock that the next one holds:",
-               finding->count);
+        if (finding->count == 1)
+            ci_put(out, "finding: a task waits for a lock that it holds itself:");
+        else
+            ci_put(
+                out,
+                "finding: %zu tasks wait for each other, each for a lock that the next one holds:",
+                finding->count);
         break;
     case CI_FINDS_ENDED:
         ci_put(out, "finding: a lock was not given back by a task that has ended; %zu wait for it:",

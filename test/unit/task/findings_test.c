@@ -155,6 +155,34 @@ TEST(tasks_that_wait_for_each_other_are_named)
     run(1, make_a_cycle);
 }
 
+/* ---- a cycle of one ---- */
+
+static int lock_twice(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_mutex_lock(&mutexes[0]), 0);
+    int rc = coir_mutex_lock(&mutexes[0]);
+    coir_mutex_unlock(&mutexes[0]);
+    return rc == -ECANCELED ? 0 : rc;
+}
+
+static int make_a_cycle_of_one(void *arg)
+{
+    (void)arg;
+    COIR_SERVING_SCOPE(scope);
+    go(scope, "twice", COIR_HERE, lock_twice, NULL);
+    dump_until("finding: ");
+    CHECK_EQ(findings(), 1);
+    expect("finding: a task waits for a lock that it holds itself:\n    twice 0x");
+    coir_scope_cancel(scope);
+    return 0;
+}
+
+TEST(a_task_that_waits_for_itself_is_named)
+{
+    run(1, make_a_cycle_of_one);
+}
+
 /* ---- locks that are held, but not in a cycle ---- */
 
 static int wait_in_a_chain(void *arg)
