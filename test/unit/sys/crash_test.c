@@ -123,29 +123,32 @@ TEST(a_handler_that_was_put_in_front_may_call_the_watch)
     ci_crash_watch_remove(&watch);
 }
 
+static int full; /* a file that must not grow */
+
 static void write_in_vain(struct ci_crash_watch *self, const char *what)
 {
     int ends[2];
-    FILE *file = tmpfile();
     struct rlimit limit, none;
     CHECK_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
     none = limit;
     none.rlim_cur = 0;
-    CHECK(file && setrlimit(RLIMIT_FSIZE, &none) == 0);
-    CHECK(write(fileno(file), "text", 4) < 0 && errno == EFBIG); /* SIGXFSZ */
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    CHECK(write(full, "text", 4) < 0 && errno == EFBIG); /* SIGXFSZ */
     CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
     CHECK_EQ(pipe(ends), 0);
     close(ends[0]);
     CHECK(write(ends[1], "text", 4) < 0 && errno == EPIPE); /* SIGPIPE */
     close(ends[1]);
-    fclose(file);
     note(self, what);
 }
 
 TEST(a_watch_that_cannot_write_raises_no_other_signal)
 {
     struct ci_crash_watch writer = {.fn = write_in_vain};
+    FILE *file = tmpfile();
     sigset_t before, after;
+    CHECK(file);
+    full = fileno(file);
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
     set(SIGFPE, handle, NULL);
     ci_crash_watch_add(&writer);
@@ -153,8 +156,10 @@ TEST(a_watch_that_cannot_write_raises_no_other_signal)
     CHECK_EQ(told_times, 1);
     CHECK_EQ(handled, SIGFPE);
     CHECK_EQ(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
-    CHECK_EQ(memcmp(&before, &after, sizeof before), 0);
+    for (int number = 1; number < NSIG; number++) /* the rest of a set is not written */
+        CHECK_EQ(sigismember(&after, number), sigismember(&before, number));
     ci_crash_watch_remove(&writer);
+    fclose(file);
 }
 
 /* ---- processes that end ---- */

@@ -269,9 +269,19 @@ static __attribute__((noinline)) void leave_a_scope_open(void)
     __asm__ volatile("" : : "r"(&scope) : "memory");
 }
 
+/* Below all that a wait has on the stack, also with a sanitizer: only that is told from a scope
+ * which is still open. */
+static __attribute__((noinline)) void leave_a_scope_open_far_below(void)
+{
+    char room[4000];
+    __asm__ volatile("" : : "r"(room) : "memory");
+    leave_a_scope_open();
+    __asm__ volatile("" : : "r"(room) : "memory");
+}
+
 static __attribute__((noinline)) void write_over_it(void)
 {
-    char room[2000];
+    char room[6000];
     memset(room, 'A', sizeof room);
     __asm__ volatile("" : : "r"(room) : "memory");
 }
@@ -279,7 +289,7 @@ static __attribute__((noinline)) void write_over_it(void)
 static int leave_and_wait(void *arg)
 {
     (void)arg;
-    leave_a_scope_open();
+    leave_a_scope_open_far_below();
     write_over_it();
     coir_mutex_lock(&never_given_back);
     _exit(8);
