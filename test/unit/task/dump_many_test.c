@@ -10,7 +10,7 @@
 #include "harness.h"
 
 /* gcc has room for 8,128 fibers in a program with its thread sanitizer */
-enum { TASKS = CI_TSAN ? 2000 : 10000, NAME = 24 };
+enum { TASKS = CI_ASAN || CI_TSAN ? 2000 : 10000, NAME = 24 };
 
 enum kind { LOCKER, SLEEPER, RECEIVER, SENDER, ACQUIRER, WAITER, READER, STACKLESS, KINDS };
 
