@@ -207,7 +207,8 @@ static void start_first_thread(void)
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* The pool would start a thread for each, until it has 32, beside which a worker hardly runs. */
+/* The pool would start a thread for each, until it has 32, beside which a worker hardly runs. One
+ * that has signed may still be on its way back to the queue when the next one is called. */
 TEST_REAL(signatures_on_the_pool_take_few_threads)
 {
     struct identity rsa =
@@ -227,7 +228,7 @@ TEST_REAL(signatures_on_the_pool_take_few_threads)
     }
     printf("%d ClientHellos at once, RSA: %d threads\n", HELLOS, most - before);
     CHECK(most > before);
-    CHECK(most <= before + CI_SIGNERS);
+    CHECK(most <= before + 2 * CI_SIGNERS);
     end_hellos(server, scope);
     pki_free(&rsa);
 }
