@@ -1,5 +1,5 @@
 /* A server in fixed memory under ten times its load, on every real driver: nothing is allocated
- * once it serves, its resident memory stays as it is, every client is answered, and the next one is
+ * once it serves, its resident memory does not grow, every client is answered, and the next one is
  * served. */
 #include "web/fixed.h"
 
@@ -49,17 +49,19 @@ static long counted_now(void)
     return __atomic_load_n(&allocations, __ATOMIC_RELAXED);
 }
 
-static long resident_pages(void)
+/* KiB of memory that no file backs: pages of code come and go as the system likes. */
+static long resident(void)
 {
-    long pages = 0;
-    char text[200];
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    long size = -1;
+    char text[4096];
+    int fd = open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC);
     ssize_t n = read(fd, text, sizeof text - 1);
     CHECK(n > 0);
     text[n] = '\0';
-    CHECK_EQ(sscanf(text, "%*s %ld", &pages), 1);
+    const char *line = strstr(text, "\nAnonymous:");
+    CHECK(line && sscanf(line, " Anonymous: %ld kB", &size) == 1);
     close(fd);
-    return pages;
+    return size;
 }
 
 /* ---- the server ---- */
@@ -162,7 +164,7 @@ static void overload(void)
     crowd(&refused); /* the code's own pages come */
     before += refused;
     CHECK_EQ(refused_at_rest(), before);
-    long pages = resident_pages();
+    long size = resident();
     for (int i = 0; i < ROUNDS; i++) {
         crowd(&refused);
         before += refused;
@@ -171,7 +173,10 @@ static void overload(void)
     CHECK_EQ(ask(ASK("/some")), 200);
     CHECK(text_len > 12000);
     CHECK_EQ(counted_now(), had);
-    CHECK(CI_ASAN || CI_TSAN || resident_pages() <= pages);
+    long more = resident() - size;
+    if (more > 0)
+        printf("%ld KiB more than after the first crowd\n", more);
+    CHECK(CI_ASAN || CI_TSAN || more <= 0);
 }
 
 static void *run_client(void *arg)
@@ -204,6 +209,15 @@ static int serve(void *arg)
     return 0;
 }
 
+/* The stack of a thread is the program's own; how deep the loop comes there depends on when what
+ * happens. */
+static __attribute__((noinline)) void touch_stack(void)
+{
+    volatile char pages[64 * 1024];
+    for (size_t i = 0; i < sizeof pages; i += 512)
+        pages[i] = 0;
+}
+
 static void on(const char *driver, enum coir_at_limit at_limit)
 {
     coir_config config = COIR_CONFIG;
@@ -222,6 +236,7 @@ static void on(const char *driver, enum coir_at_limit at_limit)
         CHECK(strcmp(driver, "io_uring") == 0); /* it does not work here */
         return;
     }
+    touch_stack();
     CHECK_EQ(coir_runtime_run(runtime, serve, NULL), 0);
     coir_runtime_free(runtime);
 }
