@@ -18,11 +18,12 @@ struct ci_http_prefix {
     char text[CI_HTTP_PREFIX_SIZE];
 };
 
-/* Where those of a status and a type are kept. */
+/* Where those of a status and a type are kept: statuses that are frequent are multiples of four, so
+ * the upper digits count, too. */
 static inline struct ci_http_prefix *ci_http_prefix_at(struct ci_http_prefix *prefixes, int status,
                                                        size_t type_len)
 {
-    return &prefixes[((size_t)status + type_len) % CI_HTTP_PREFIXES];
+    return &prefixes[((size_t)status + ((size_t)status >> 4) + type_len) % CI_HTTP_PREFIXES];
 }
 
 /* Whether these are they, at the time `now`. */

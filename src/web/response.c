@@ -184,10 +184,7 @@ CI_INLINE int begin_here(coir_response *res, int status, const char *type, int64
     size_t type_len = type ? strlen(type) : 0;
     if (res->begun)
         return -EALREADY;
-    const struct ci_http_prefix *prefix = ci_http_prefix_at(http->prefixes, status, type_len);
-    bool known = ci_likely(type && !res->has_type) &&
-                 ci_http_prefix_holds(prefix, ci_worker_now(http->worker), status, type, type_len);
-    if (length < -1 || (ci_unlikely(!known) && !may_begin(status, type, type_len)))
+    if (length < -1)
         return -EINVAL;
     if (type_len + res->extra_len > CI_HTTP_FIELDS_MAX)
         return -COIR_ETOOLARGE;
@@ -197,6 +194,12 @@ CI_INLINE int begin_here(coir_response *res, int status, const char *type, int64
          *at = start;
     if (!at)
         return exchange->out.error;
+    /* only now: others may have answered, and the date changed, while it waited for room */
+    const struct ci_http_prefix *prefix = ci_http_prefix_at(http->prefixes, status, type_len);
+    bool known = ci_likely(type && !res->has_type) &&
+                 ci_http_prefix_holds(prefix, ci_worker_now(http->worker), status, type, type_len);
+    if (ci_unlikely(!known) && !may_begin(status, type, type_len))
+        return -EINVAL;
     at = ci_likely(known) ? ci_http_prefix_put(prefix, at)
                           : put_prefix(res, at, status, type, type_len);
     at = put_framing(res, at, status, length);

@@ -23,8 +23,8 @@ TEST_SERVER(each_answer_has_its_own_status_type_and_date)
     static const struct {
         int status;
         const char *type;
-    } answers[] = {{200, "a-b"}, {200, "a-c"},     {200, "a-b"},  {404, "a-b"},
-                   {203, "b"},   {200, "a-bcdef"}, {404, "abcd"}, {404, "a-b"},
+    } answers[] = {{200, "a-b"}, {200, "a-c"},     {200, "a-b"},  {403, "a-b"},
+                   {203, "b"},   {200, "a-bcdef"}, {404, "abcd"}, {403, "a-b"},
                    {201, "ab"},  {200, "a-bcdeg"}, {999, "abcd"}, {200, "a-b"}};
     enum { ANSWERS = sizeof answers / sizeof answers[0] };
     char request[200], line[100], field[100], dates[ANSWERS][40] = {{0}};
@@ -43,6 +43,38 @@ TEST_SERVER(each_answer_has_its_own_status_type_and_date)
     }
     CHECK_EQ(status(ask(GET("/as/200/a%0A"))), 500); /* of the length of one that is kept */
     CHECK_EQ(status(ask(GET("/as/199/a-b"))), 500);
+}
+
+enum { IN_A_ROW = 10000 };
+
+static int ask_in_a_row(void *arg)
+{
+    coir_stream *slow = arg;
+    for (int i = 0; i < IN_A_ROW; i++)
+        send_text(slow, GET("/as/200/a-b"));
+    return coir_shutdown_write(slow);
+}
+
+/* Their client does not read, so one of them waits for room, for its head: meanwhile first lines
+ * that are kept (prefix.h) become those of others, and the date another. */
+TEST_SERVER(an_answer_that_waits_for_room_has_its_own_status)
+{
+    char date[40];
+    coir_stream *slow = dial();
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, ask_in_a_row, slow), 0);
+    coir_sleep_for(COIR_S);
+    for (int code = 400; code < 404; code++) {
+        char request[100];
+        snprintf(request, sizeof request, GET("/as/%d/a-b"), code);
+        CHECK_EQ(status(ask(request)), code);
+    }
+    snprintf(date, sizeof date, "%.39s", strstr(answer, "\r\nDate: "));
+    receive_all(slow);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_close(slow);
+    CHECK_EQ(occurrences(answer, "HTTP/1.1 200 OK\r\n"), IN_A_ROW);
+    CHECK(occurrences(answer, date) > 0 && occurrences(answer, date) < IN_A_ROW);
 }
 
 TEST_SERVER(lengths_are_written_in_full)
