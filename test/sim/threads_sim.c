@@ -9,12 +9,22 @@
  * 3. No wake-up is lost, and no signal: the first task goes on after each, soon.
  * 4. What the threads sent to a channel arrives, each item once and in its sender's order.
  * 5. A run in which every task waits and nothing can wake one ends with -EDEADLK, and its log names
- *    the task; no other run does. */
+ *    each task, whatever it waits for, and those of the scopes that members of it have open; no
+ *    other run does.
+ * 6. A signal that stops the program cancels the tasks, and the run ends.
+ * 7. What only a worker can do is refused on the other threads, with -ESRCH. */
 #include <coir.h>
 #include <coir/channel.h>
+#include <coir/dir.h>
+#include <coir/filter.h>
+#include <coir/process.h>
 #include <coir/signal.h>
 #include <coir/sim.h>
+#include <coir/terminal.h>
+#include <coir/udp.h>
 #include <coir/waker.h>
+#include <coir/watcher.h>
+#include <coir/write_queue.h>
 #include <errno.h>
 #include <string.h>
 
@@ -55,7 +65,11 @@ static struct talk {
     coir_waker waker;
     bool serves; /* its first task waits for the threads */
     bool signals;
-    int threads_done, raised, heard, deadlock_lines;
+    int threads_done, raised, heard;
+    int deadlock_lines, any_lines, all_lines; /* of the log */
+    coir_listener *listener;
+    coir_stream *stream, *peer;
+    coir_udp *udp;
     struct beside beside[THREADS];
 } talk;
 
@@ -126,11 +140,65 @@ static void hold_a_while(struct beside *self)
     coir_runtime_release(self->talk->runtime);
 }
 
+static int do_nothing(void *arg)
+{
+    return arg ? 1 : 0;
+}
+
+static void open_without_worker(void)
+{
+    static const char *const arguments[] = {"child", NULL};
+    static const int numbers[] = {SIGUSR1};
+    coir_udp_options udp_options = COIR_UDP_OPTIONS;
+    coir_go_options go_options = COIR_GO_OPTIONS;
+    coir_stream *stream = NULL, *other = NULL;
+    coir_udp *udp = NULL;
+    coir_signals *signals = NULL;
+    coir_watcher *watcher = NULL;
+    coir_process process = {{0}};
+    coir_pty pty = {{0}};
+    MUST(!coir_worker_loop());
+    MUST_BE(coir_go(NULL, do_nothing, NULL), -ESRCH);
+    MUST_BE(coir_go_with(NULL, &go_options, do_nothing, NULL), -ESRCH);
+    MUST_BE(coir_stream_adopt(0, &stream), -ESRCH);
+    MUST_BE(coir_duplex(0, &stream, &other), -ESRCH);
+    MUST_BE(coir_udp_open(NULL, NULL, &udp), -ESRCH);
+    MUST_BE(coir_udp_open_with(&udp_options, &udp), -ESRCH);
+    MUST_BE(coir_signals_open(numbers, 1, &signals), -ESRCH);
+    MUST_BE(coir_watcher_open(&watcher), -ESRCH);
+    MUST_BE(coir_process_spawn(&process, arguments), -ESRCH);
+    MUST_BE(coir_pty_open(&pty, NULL), -ESRCH);
+    MUST(!stream && !other && !udp && !signals && !watcher);
+}
+
+/* On what a worker of the runtime has open. */
+static void use_without_worker(void)
+{
+    char text[64];
+    size_t len;
+    coir_fd fd;
+    coir_write_queue *queue = NULL;
+    coir_address group;
+    MUST_BE(coir_stream_detach(talk.stream), -ESRCH);
+    MUST_BE(coir_stream_set_timeout(talk.stream, COIR_READ, COIR_S, 0), -ESRCH);
+    MUST_BE(coir_stream_release(talk.stream, text, sizeof text, &len, &fd), -ESRCH);
+    MUST_BE(coir_write_queue_new(talk.stream, &queue), -ESRCH);
+    MUST_BE(coir_listener_local(talk.listener, text, sizeof text), -ESRCH);
+    MUST_BE(coir_listener_pause(talk.listener), -ESRCH);
+    MUST_BE(coir_address_parse("224.0.0.251:0", &group), 0);
+    MUST_BE(coir_udp_join(talk.udp, &group, NULL), -ESRCH);
+    MUST(!queue);
+}
+
 static void *be_beside(void *arg)
 {
     struct beside *self = arg;
     while (!self->talk->serves)
         usleep(10);
+    if (below(4) == 0) {
+        open_without_worker();
+        use_without_worker();
+    }
     for (uint64_t acts = below(ACTS_MOST); acts; acts--) {
         nap();
         switch (below(self->talk->signals ? 6 : 5)) {
@@ -185,6 +253,26 @@ static void serve_threads(coir_parker *parker, coir_signals *signals)
     }
 }
 
+static void open_what_threads_have_not(void)
+{
+    MUST_BE(coir_tcp_listen("127.0.0.1:7", &talk.listener), 0);
+    MUST_BE(coir_duplex(0, &talk.stream, &talk.peer), 0);
+    MUST_BE(coir_udp_open("127.0.0.1:7", NULL, &talk.udp), 0);
+}
+
+/* All of it is as it was. */
+static void close_what_threads_have_not(void)
+{
+    char byte = 0, address[32];
+    MUST_BE(coir_write(talk.stream, "x", 1), 1);
+    MUST_BE(coir_read(talk.peer, &byte, 1), 1);
+    MUST_BE(coir_listener_local(talk.listener, address, sizeof address), strlen("127.0.0.1:7"));
+    coir_close(talk.stream);
+    coir_close(talk.peer);
+    coir_listener_close(talk.listener);
+    coir_udp_close(talk.udp);
+}
+
 static int first_task(void *arg)
 {
     static const int numbers[] = {SIGUSR1};
@@ -193,6 +281,7 @@ static int first_task(void *arg)
     coir_time begin = coir_now();
     (void)arg;
     MUST_BE(coir_parker_init(&parker), 0);
+    open_what_threads_have_not();
     if (talk.signals) /* an operation in flight: never taken for dead */
         MUST_BE(coir_signals_open(numbers, 1, &signals), 0);
     talk.waker = coir_parker_waker(&parker);
@@ -202,8 +291,11 @@ static int first_task(void *arg)
     coir_waker_drop(talk.waker);
     coir_parker_done(&parker);
     coir_signals_close(signals);
+    close_what_threads_have_not();
     return 0;
 }
+
+/* ---- runs in which all wait ---- */
 
 /* No thread sends, or one does that holds the runtime until then. */
 static int wait_for_item(void *arg)
@@ -214,32 +306,121 @@ static int wait_for_item(void *arg)
     return coir_channel_recv(talk.channel, &item);
 }
 
+static int wait_for_one_of_two(void *arg)
+{
+    int item;
+    (void)arg;
+    MUST_BE(coir_task_set_name("who waits"), 0);
+    coir_case cases[] = {coir_case_recv(talk.channel, &item), coir_case_after(COIR_NEVER)};
+    int won = coir_select(cases, 2);
+    return won < 0 ? won : (int)cases[won].result;
+}
+
+static int wait_in_a_scope(void *arg)
+{
+    COIR_SCOPE(scope);
+    MUST_BE(coir_go(scope, wait_for_item, arg), 0);
+    return coir_scope_wait(scope);
+}
+
+static int wait_for_all(void *arg)
+{
+    coir_call calls[2];
+    coir_branch branches[2];
+    for (int i = 0; i < 2; i++) {
+        coir_branch branch = COIR_BRANCH(coir_call_init(&calls[i], wait_in_a_scope, arg));
+        branches[i] = branch;
+    }
+    MUST_BE(coir_task_set_name("who waits"), 0);
+    int rc = coir_join_all(branches, 2, 0);
+    for (int i = 0; rc >= 0 && i < 2; i++)
+        rc = (int)calls[i].future.result;
+    return rc;
+}
+
+static int wait_for_set(void *arg)
+{
+    coir_set set;
+    coir_call call;
+    coir_branch branch = COIR_BRANCH(coir_call_init(&call, wait_in_a_scope, arg)), *ended;
+    MUST_BE(coir_task_set_name("who waits"), 0);
+    coir_set_init(&set);
+    MUST_BE(coir_set_add(&set, &branch), 0);
+    int rc = coir_set_next(&set, &ended);
+    coir_set_done(&set);
+    return rc < 0 ? rc : (int)call.future.result;
+}
+
+enum { DEAD_ENDS = 4 };
+static const struct dead_end {
+    coir_task_fn *fn;
+    int items; /* that it waits for */
+    int inner; /* tasks beside the first one */
+} dead_ends[DEAD_ENDS] = {
+    {wait_for_item, 1, 0}, {wait_for_one_of_two, 1, 0}, {wait_for_all, 2, 2}, {wait_for_set, 1, 1}};
+
 static void *send_late(void *arg)
 {
-    int item = 0;
-    nap();
-    MUST_BE(coir_channel_try_send(talk.channel, &item), 0);
+    const struct dead_end *end = arg;
+    int item = 0, rc;
+    for (int sent = 0; sent < end->items; sent += rc == 0) {
+        nap();
+        rc = coir_channel_try_send(talk.channel, &item);
+        MUST(rc == 0 || rc == -EAGAIN);
+    }
     coir_runtime_release(talk.runtime);
-    return arg;
+    return NULL;
 }
 
 static void run_dead(bool held)
 {
     pthread_t thread;
+    const struct dead_end *end = &dead_ends[below(DEAD_ENDS)];
     if (held) {
         coir_runtime_hold(talk.runtime);
-        MUST_BE(pthread_create(&thread, NULL, send_late, NULL), 0);
+        MUST_BE(pthread_create(&thread, NULL, send_late, (void *)(uintptr_t)end), 0);
     }
-    MUST_BE(coir_runtime_run(talk.runtime, wait_for_item, NULL), held ? 0 : -EDEADLK);
-    MUST_BE(talk.deadlock_lines, !held);
+    MUST_BE(coir_runtime_run(talk.runtime, end->fn, NULL), held ? 0 : -EDEADLK);
+    MUST_BE(talk.deadlock_lines, held ? 0 : 1 + end->inner);
+    MUST_BE(talk.any_lines, !held && end->fn == wait_for_one_of_two);
+    MUST_BE(talk.all_lines, !held && end->fn == wait_for_all);
     if (held)
         MUST_BE(pthread_join(thread, NULL), 0);
+}
+
+static void *raise_late(void *arg)
+{
+    nap();
+    MUST_BE(raise(SIGTERM), 0);
+    coir_runtime_release(talk.runtime);
+    return arg;
+}
+
+static int wait_to_be_stopped(void *arg)
+{
+    pthread_t thread;
+    MUST_BE(pthread_create(&thread, NULL, raise_late, arg), 0);
+    MUST_BE(dead_ends[below(DEAD_ENDS)].fn(arg), -ECANCELED);
+    MUST_BE(coir_task_interrupted(), -ECANCELED);
+    MUST_BE(pthread_join(thread, NULL), 0);
+    return -ECANCELED;
+}
+
+static void run_until_signal(void)
+{
+    coir_runtime_hold(talk.runtime);
+    MUST_BE(coir_runtime_run(talk.runtime, wait_to_be_stopped, NULL), -ECANCELED);
+    MUST_BE(talk.deadlock_lines, 0);
 }
 
 static void look_for_deadlock(enum coir_log_level level, const char *line, void *arg)
 {
     (void)arg;
-    talk.deadlock_lines += level == COIR_LOG_ERROR && strstr(line, "who waits") != NULL;
+    if (level != COIR_LOG_ERROR || !strstr(line, "who waits"))
+        return;
+    talk.deadlock_lines++;
+    talk.any_lines += strstr(line, "waits for any of an item of a channel, ") != NULL;
+    talk.all_lines += strstr(line, "waits for all of ") != NULL;
 }
 
 /* The worker that the caller drives looks again when something may be due. */
@@ -279,11 +460,15 @@ static int use_runtime(void *arg)
     config.driver = drivers[driver];
     config.workers = 1 + below(WORKERS_MOST);
     config.deadlock = COIR_DEADLOCK_END;
+    config.stop_signals = below(3) == 0;
     config.log = look_for_deadlock;
     MUST_BE(coir_channel_new(sizeof(int), ROOM, &talk.channel), 0);
     MUST_BE(coir_runtime_new(&config, &talk.runtime), 0);
-    if (below(4) == 0) {
-        run_dead(below(2));
+    if (below(3) == 0) {
+        if (config.stop_signals)
+            run_until_signal();
+        else
+            run_dead(below(2));
     } else {
         talk.signals = below(2);
         run_beside_threads(driven);
