@@ -10,9 +10,11 @@
  *    ends.
  * 3. A datagram whose send succeeded comes once, in the order of its sender; one whose send failed
  *    does not come.
- * 4. In the end, when nothing fails any more, everybody is served, and nothing is left open. */
+ * 4. Each end of a connection knows the process at the other one, whoever's it is by then.
+ * 5. In the end, when nothing fails any more, everybody is served, and nothing is left open. */
 #include <coir.h>
 #include <coir/sim.h>
+#include <coir/unix.h>
 #include <errno.h>
 #include <string.h>
 
@@ -142,10 +144,19 @@ static int serve_record(coir_stream *stream)
     return rc == 0 ? coir_write_all(stream, "k", 1) : rc;
 }
 
+/* All are in one process. */
+static void check_peer(coir_stream *stream)
+{
+    coir_credentials peer = COIR_CREDENTIALS;
+    MUST_BE(coir_unix_peer(stream, &peer), 0);
+    MUST(peer.pid == getpid() && peer.uid == geteuid() && peer.gid == getegid());
+}
+
 static int serve(void *arg)
 {
     coir_stream *stream = arg;
     int rc;
+    check_peer(stream);
     while ((rc = serve_record(stream)) == 0)
         if (below(4) == 0 && (rc = coir_sleep_for(some_time())) < 0) /* cancelled */
             break;
@@ -281,6 +292,7 @@ static int visit(uint32_t client)
     int rc = coir_tcp_connect(w.path, &stream);
     if (rc < 0)
         return rc;
+    check_peer(stream);
     rc = talk(stream, client);
     coir_close(stream);
     return rc;
