@@ -2,7 +2,8 @@
  * tried again, pieces, peeks, waits for both directions, pauses, streams that are handed to another
  * worker with bytes unread; connections, filters over connections, and duplexes. Nothing fails here
  * but the deadlines, and clients that reset: every byte comes once, in its place, every task ends,
- * and a reset is told as one, after the bytes that came before it. */
+ * and a reset is told as one, after the bytes that came before it. A limit of the peer's time that
+ * was set on a connection holds for the filter that is put over it. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -143,8 +144,10 @@ static ssize_t read_some(struct talk *talk, char *data, size_t len)
         return coir_read(talk->stream, data, len);
     }
     case 1: {
+        coir_io_op op;
         COIR_DEADLINE(soon());
-        return coir_readv(talk->stream, pieces, 2);
+        return below(2) ? coir_readv(talk->stream, pieces, 2)
+                        : coir_await(coir_readv_op(&op, talk->stream, pieces, 2));
     }
     case 2: {
         ssize_t n = coir_try_read(talk->stream, data, len);
@@ -282,13 +285,42 @@ static void free_mask(void *arg)
 static const coir_filter_kind masks =
     COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, free_mask);
 
+static void free_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static const coir_filter_kind other_kind =
+    COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, free_nothing);
+
 static int put_mask(coir_stream **stream)
 {
     struct mask *mask = malloc(sizeof *mask);
     if (!mask)
         return -ENOMEM;
     *mask = (struct mask){.transport = *stream, .ahead = -1};
-    return coir_filter_new(&masks, mask, *stream, stream);
+    must_be(!coir_filter_arg(*stream, &masks));
+    int rc = coir_filter_new(&masks, mask, *stream, stream);
+    must_be(coir_filter_arg(*stream, &masks) == (rc == 0 ? mask : NULL));
+    must_be(!coir_filter_arg(*stream, &other_kind));
+    return rc;
+}
+
+/* The first read through the filter ends in the time that its transport had. */
+static int put_limited_mask(struct talk *talk)
+{
+    coir_time most = 1 + (coir_time)below(2 * COIR_MS), late = 5 * COIR_MS;
+    char byte;
+    int rc = coir_stream_set_timeout(talk->stream, COIR_READ, most, 0);
+    rc = rc < 0 ? rc : put_mask(&talk->stream);
+    if (rc < 0)
+        return rc;
+    coir_time begin = coir_now();
+    ssize_t n = unlimit_peer(talk, COIR_READ, coir_read(talk->stream, &byte, talk->total > 0));
+    must_be(coir_now() <= begin + most + late);
+    if (n > 0)
+        must_be((unsigned char)byte == byte_at(talk->heard++));
+    return n < 0 && !again(n) ? (int)n : 0;
 }
 
 static int hold_talk(coir_stream *stream, const struct terms *terms)
@@ -297,7 +329,7 @@ static int hold_talk(coir_stream *stream, const struct terms *terms)
                         .total = terms->total,
                         .half_closes = terms->half_closes,
                         .is_masked = terms->is_masked};
-    int rc = talk.is_masked ? put_mask(&talk.stream) : 0;
+    int rc = !talk.is_masked ? 0 : below(2) ? put_mask(&talk.stream) : put_limited_mask(&talk);
     if (rc < 0)
         return rc;
     if (talk.half_closes) {

@@ -14,7 +14,8 @@
  * 5. A flush returns when all that was pushed before has its outcome, and not before.
  * 6. A task that reads from the stream of a queue that has ended by its policy gets an error soon.
  * 7. Every buffer is freed when the last queue has done with it, and every task ends.
- * 8. A push that waits, or is about to, when its queue ends is refused soon: tasks on all workers
+ * 8. A buffer of copied bytes keeps them, whatever becomes of those.
+ * 9. A push that waits, or is about to, when its queue ends is refused soon: tasks on all workers
  *    push without a pause into queues that end a moment later. */
 #include <coir.h>
 #include <coir/sim.h>
@@ -314,14 +315,39 @@ static int accept_all(coir_listener *listener, coir_scope *scope)
 
 /* ---- queues that end soon ---- */
 
+static void make_copy(unsigned char *bytes, size_t len, coir_buffer **ret_buffer)
+{
+    for (size_t i = 0; i < len; i++)
+        bytes[i] = byte_of(0, 0, i);
+    MUST_BE(coir_buffer_new(bytes, len, ret_buffer), 0);
+    memset(bytes, 0, len);
+}
+
+static void check_copy(const coir_buffer *buffer, size_t len)
+{
+    const unsigned char *bytes = coir_buffer_data(buffer);
+    MUST_BE(coir_buffer_len(buffer), len);
+    for (size_t i = 0; i < len; i++)
+        MUST_BE(bytes[i], byte_of(0, 0, i));
+}
+
 static int push_and_push(void *arg)
 {
     coir_write_queue *queue = arg;
-    coir_buffer *buffer = make_buffer(0, 0);
+    unsigned char bytes[300];
+    size_t len = 1 + below(sizeof bytes);
+    bool copies = below(2);
+    coir_buffer *buffer;
     int rc;
+    if (copies)
+        make_copy(bytes, len, &buffer);
+    else
+        buffer = make_buffer(0, 0);
     while ((rc = coir_write_queue_push(queue, buffer)) == 0)
         continue;
     MUST_BE(rc, -EPIPE);
+    if (copies)
+        check_copy(buffer, len);
     coir_buffer_unref(buffer);
     return 0;
 }
@@ -342,7 +368,10 @@ static void use_brief_queue(void)
     coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
     options.items_max = 1 + below(2);
     MUST_BE(coir_duplex(1 + below(below(2) ? 10 : 1000), &ends[0], &ends[1]), 0);
-    MUST_BE(coir_write_queue_new_with(ends[0], &options, &queue), 0);
+    if (below(4))
+        MUST_BE(coir_write_queue_new_with(ends[0], &options, &queue), 0);
+    else
+        MUST_BE(coir_write_queue_new(ends[0], &queue), 0);
     COIR_SCOPE(scope);
     for (uint64_t i = 1 + below(PUSHERS); i; i--)
         MUST_BE(spawn(scope, push_and_push, queue), 0);
