@@ -7,7 +7,8 @@
  * 2. A visit is served once, by one task. It is closed unserved only by a listener that does so at
  *    its limit; no visit is refused while the listener is there.
  * 3. While it is paused nothing is accepted, but what was just being.
- * 4. In the end every client has been served as often as it wanted, and every accept has ended. */
+ * 4. What cannot be listened on is refused by the error that says why, and nothing is listened on.
+ * 5. In the end every client has been served as often as it wanted, and every accept has ended. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -146,6 +147,32 @@ static void run_listener(void)
     }
 }
 
+static void refuse_some(void)
+{
+    static const struct {
+        const char *address;
+        int error;
+    } refused[] = {
+        {"", -COIR_EADDRESS},   {"0.0.0.0:x", -COIR_EPORT}, {"[::1:80", -COIR_EHOST},
+        {"unix:", -COIR_EPATH}, {"nobody:80", -COIR_ENAME},
+    };
+    coir_listener *listener = NULL;
+    coir_listen_options options = COIR_LISTEN_OPTIONS;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (below(2))
+            MUST_BE(coir_tcp_listen(refused[i].address, &listener), refused[i].error);
+    options.unix_mode = 0600; /* of no file */
+    MUST_BE(coir_tcp_listen_with("0.0.0.0:81", &options, &listener), -EINVAL);
+    MUST(!listener);
+}
+
+static void refuse_what_is_in_use(void)
+{
+    coir_listener *listener = NULL;
+    MUST_BE(coir_tcp_listen("0.0.0.0:80", &listener), -EADDRINUSE);
+    MUST(!listener);
+}
+
 static void listen_here(void)
 {
     coir_listen_options options = COIR_LISTEN_OPTIONS;
@@ -157,11 +184,15 @@ static void listen_here(void)
     int len = coir_listener_local(w.listener, address, sizeof address);
     MUST(len > 3 && strcmp(address + len - 3, ":80") == 0);
     w.listens = true;
+    if (below(4) == 0)
+        refuse_what_is_in_use();
 }
 
 /* The accepts of other workers end before it is closed; those of this one by that. */
 static int run_server(void *arg)
 {
+    if (below(3) == 0)
+        refuse_some();
     listen_here();
     COIR_SCOPE(here);
     for (uint64_t i = below(ACCEPTORS); i; i--)

@@ -10,7 +10,9 @@
  *    the answers of both families, 250 ms for each address that is silent, a round trip for each
  *    one that refuses, and one more.
  * 3. A task leaves at its deadline, whatever the question or the connection waits for.
- * 4. Nothing is left of the attempts that lost (the host's audit). */
+ * 4. A numeric address is its own answer, without a question, in its own family alone.
+ * 5. An attempt is given up at its own time, and the connection with the last one.
+ * 6. Nothing is left of the attempts that lost (the host's audit). */
 #include <coir.h>
 #include <coir/name.h>
 #include <coir/sim.h>
@@ -122,6 +124,37 @@ static void resolve(const struct name *name)
     check_addresses(addresses, rc);
 }
 
+static void resolve_number(void)
+{
+    static const struct {
+        const char *text, *found; /* ...in any family: NULL: it is no number */
+        enum coir_family family;
+        const char *four; /* of IPv4 alone */
+    } numbers[] = {
+        {"192.0.2.1:80", "192.0.2.1:80", COIR_IPV4, "192.0.2.1:80"},
+        {"[2001:db8::1]:80", "[2001:db8::1]:80", COIR_IPV6, NULL},
+        {":80", "[::]:80", COIR_IPV6, "0.0.0.0:80"},
+    };
+    size_t which = below(sizeof numbers / sizeof *numbers);
+    coir_resolve_options options = COIR_RESOLVE_OPTIONS;
+    coir_address addresses[2];
+    coir_time begin = coir_now();
+    char text[64];
+    MUST_BE(coir_resolve(numbers[which].text, addresses, 2), 1);
+    MUST(coir_address_format(&addresses[0], text, sizeof text) > 0);
+    MUST_BE(strcmp(text, numbers[which].found), 0);
+    options.family = COIR_IPV4;
+    int rc = coir_resolve_with(numbers[which].text, &options, addresses, 2);
+    MUST_BE(rc, numbers[which].four ? 1 : -COIR_ENAME);
+    if (rc == 1) {
+        MUST(coir_address_format(&addresses[0], text, sizeof text) > 0);
+        MUST_BE(strcmp(text, numbers[which].four), 0);
+    }
+    MUST(coir_now() <= begin + slack);
+    MUST_BE(coir_resolve("fd:3", addresses, 2), -COIR_EADDRESS);
+    MUST_BE(coir_resolve("name.0x7f:80", addresses, 2), -COIR_EHOST);
+}
+
 static void resolve_in_time(const struct name *name)
 {
     coir_time limit = coir_in(below(2) ? some_time() : patience);
@@ -167,15 +200,35 @@ static void connect_to(const struct name *name)
     MUST(limit == COIR_NEVER || coir_now() <= limit + 2 * COIR_S);
 }
 
+/* To where nobody answers. */
+static void connect_in_vain(void)
+{
+    coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
+    coir_stream *stream = NULL;
+    coir_time begin = coir_now();
+    options.attempt_timeout = 1 + some_time();
+    int rc = coir_tcp_connect_with("192.0.2.1:80", &options, &stream);
+    MUST_BE(rc, -ETIMEDOUT);
+    MUST(coir_now() >= begin + options.attempt_timeout);
+    MUST(coir_now() <= begin + options.attempt_timeout + slack);
+    MUST(!stream);
+    rc = coir_tcp_connect(":80",
+                          &stream); /* to this host; or to any, on the simulator's own driver */
+    MUST(rc == -ECONNREFUSED ? !stream : rc == 0);
+    coir_close(stream);
+}
+
 static int be_a_client(void *arg)
 {
     (void)arg;
     for (int i = 0; i < ACTS; i++) {
         struct name *name = &names[below(NAMES)];
-        switch (below(5)) {
+        switch (below(7)) {
         case 0: say(name); break;
         case 1:
         case 2: resolve_in_time(name); break;
+        case 3: resolve_number(); break;
+        case 4: connect_in_vain(); break;
         default: connect_to(name); break;
         }
         coir_sleep_for(below(3) ? some_time() : 3 * COIR_S);
