@@ -32,6 +32,7 @@ enum what {
     AN_EVENT,
     SEVERAL, /* of a select: its members */
     TASKS,   /* of a scope */
+    A_TASK,  /* to end */
     WHATS
 };
 extern const char *const dump_kinds[WHATS]; /* what dumps call them */
@@ -57,9 +58,10 @@ struct task {
     enum life life;
     bool stackless, cancelled;
     int worker;
-    coir_time deadline; /* its own nearest */
-    coir_time due;      /* what interrupts it at the latest, also from outside */
-    struct object children;
+    coir_time deadline;          /* its own nearest */
+    coir_time due;               /* what interrupts it at the latest, also from outside */
+    struct object children, end; /* end: of the task itself */
+    int joined;                  /* of a wait for a task: its number */
 
     int seq; /* counts changes of what follows */
     struct wanted wait, members[MEMBERS_MOST];

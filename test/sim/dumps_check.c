@@ -18,6 +18,7 @@ const char *const dump_kinds[WHATS] = {
     "an event",
     "several futures",
     "the tasks of a scope",
+    "a task",
 };
 
 /* What is being checked. */
@@ -84,6 +85,8 @@ static bool may_be_ready(const struct task *task)
     if (is_cancelled(task->number) || task->due <= now || task->deadline <= now ||
         after->run.tasks[task->number].until <= now || has_moved(&task->wait))
         return true;
+    if (task->wait.what == A_TASK && after->run.tasks[task->joined].life == ENDED)
+        return true;
     for (int i = 0; i < task->member_count; i++)
         if (has_moved(&task->members[i]))
             return true;
@@ -140,11 +143,24 @@ static void check_waited(const struct seen *seen, const struct task *task)
         EXPECT(seen->waited >= (double)(before->now - task->since) / (double)COIR_S - coarse);
 }
 
+/* The task that is waited for is shown, unless it has just ended. */
+static void check_joined(const struct seen *seen, const struct task *task)
+{
+    const struct task *joined = &after->run.tasks[task->joined];
+    const struct seen *shown = with_id(seen->object);
+    EXPECT(seen->object);
+    if (joined->life != ENDED)
+        EXPECT(shown && strcmp(shown->name, joined->name) == 0);
+}
+
 static void check_wait(const struct seen *seen, const struct task *task)
 {
     EXPECT(strcmp(seen->kind, dump_kinds[task->wait.what]) == 0);
     const void *object = task->wait.object ? object_of(&task->wait)->address : NULL;
-    EXPECT(seen->object == (uintptr_t)object);
+    if (task->wait.what == A_TASK)
+        check_joined(seen, task);
+    else
+        EXPECT(seen->object == (uintptr_t)object);
     if (task->wait.what == A_MUTEX)
         check_holder(seen, task);
     else

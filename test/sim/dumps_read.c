@@ -188,7 +188,7 @@ static void read_task(struct seen *seen, const char *task)
     if (!wait)
         return;
     copy_string(seen->kind, KIND_SIZE, need(wait, "kind"));
-    seen->object = address_in(wait, "object");
+    seen->object = address_in(wait, find(wait, "object") ? "object" : "task");
     seen->holder = address_in(wait, "heldBy");
     seen->left = number_in(wait, "seconds");
     seen->waited = number_in(wait, "waited");

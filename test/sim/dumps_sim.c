@@ -1,8 +1,8 @@
 /* Random programs of tasks on one to three workers: nested scopes, deadlines, locks, channels,
- * selects, sleeps, tasks without a stack, cancels. At random moments some of them, on workers or on
- * plain threads, also at once, ask for a dump, and compare it with what the tasks say of
- * themselves: each notes what it is about to wait for, and takes that back afterwards. Only over
- * the simulated kernel, where workers are halted as they are on the real one.
+ * selects, sleeps, joins, generators, tasks without a stack, cancels. At random moments some of
+ * them, on workers or on plain threads, also at once, ask for a dump, and compare it with what the
+ * tasks say of themselves: each notes what it is about to wait for, and takes that back afterwards.
+ * Only over the simulated kernel, where workers are halted as they are on the real one.
  *
  * What must hold, of each dump:
  * 1. It is whole: every worker has answered, the JSON is JSON, and every line of the text is of a
@@ -10,12 +10,13 @@
  * 2. Each task that lives is in it once, below the task that has opened its scope, and no task that
  *    has ended.
  * 3. A task that has not moved since before the dump is shown as what it is: not begun, ready, or
- *    waiting, for which object or time, who has that, its deadline, its worker, for how long; and
- *    as ready only if something may have let it go.
+ *    waiting, for which object, task or time, who has that, its deadline, its worker, for how long;
+ *    and as ready only if something may have let it go.
  * 4. Tasks that wait for each other's mutexes are found, and no other task is named.
  * The program ends: a dump leaves nothing behind.
  *
  * dumps_read.c reads dumps, dumps_check.c compares. */
+#include <coir/generator.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@
 enum { STEPS_MOST = 7, DEPTH_MOST = 3, CHILDREN_MOST = 4, PIECE = 4096 };
 
 struct dumps_run model;
+static coir_handle handles[TASKS_MOST];
 
 static coir_time some_time(void)
 {
@@ -258,6 +260,7 @@ static int be_a_task(void *arg)
     steps(self, 0);
     if (self->parent >= 0)
         moves(&model.tasks[self->parent].children);
+    moves(&self->end);
     self->life = ENDED;
     self->seq++;
     return 0;
@@ -295,6 +298,7 @@ static coir_future *frame_poll(coir_future *future)
     }
     end_wait(self);
     moves(&model.tasks[self->parent].children);
+    moves(&self->end);
     self->life = ENDED;
     self->seq++;
     COIR_RETURN(future, 0);
@@ -319,6 +323,7 @@ static struct task *spawn(struct task *self, coir_scope *scope)
     int on = (int)below((uint64_t)coir_worker_count(coir_runtime_current()));
     options.place = below(4) ? COIR_ON_WORKER(on) : COIR_ANYWHERE;
     options.name = task->name;
+    options.handle = &handles[number];
     task->parent = self->number;
     task->scope = scope;
     task->due = earlier(self->due, self->deadline);
@@ -339,6 +344,14 @@ static struct task *spawn(struct task *self, coir_scope *scope)
     return NULL;
 }
 
+static int join(struct task *self, struct task *other)
+{
+    self->joined = other->number;
+    begin_wait(self, A_TASK, &other->end);
+    int rc = coir_join(&handles[other->number]);
+    return end_wait(self), rc;
+}
+
 static int open_scope(struct task *self, int depth)
 {
     int rc = 0;
@@ -354,15 +367,44 @@ static int open_scope(struct task *self, int depth)
                 tasks[i]->cancelled = true;
         coir_scope_cancel(scope);
     }
+    for (int i = 0; i < count && below(2); i++)
+        if (tasks[i])
+            join(self, tasks[i]);
     self->children.address = scope;
     begin_wait(self, TASKS, &self->children);
     int waited = coir_scope_wait(scope);
     return end_wait(self), rc < 0 ? rc : waited;
 }
 
+/* On the stack of a generator, which may be resumed by another one. */
+struct inside {
+    struct task *self;
+    int depth, levels;
+};
+
+static int be_inside(coir_generator *generator, uint64_t first, void *arg)
+{
+    struct inside *inside = arg;
+    coir_generator *inner;
+    uint64_t value;
+    (void)generator, (void)first;
+    if (--inside->levels == 0)
+        return steps(inside->self, inside->depth + 1);
+    MUST_BE(coir_generator_new(be_inside, inside, &inner), 0);
+    int rc = coir_generator_next(inner, 0, &value);
+    coir_generator_free(inner);
+    return rc;
+}
+
+static int use_generators(struct task *self, int depth)
+{
+    struct inside inside = {self, depth, 2 + (int)below(2)};
+    return be_inside(NULL, 0, &inside);
+}
+
 static int step(struct task *self, int depth)
 {
-    uint64_t what = below(depth < DEPTH_MOST ? 10 : 6);
+    uint64_t what = below(depth < DEPTH_MOST ? 11 : 6);
     switch (what) {
     case 0: return dump(self);
     case 1: return rest(self);
@@ -373,6 +415,7 @@ static int step(struct task *self, int depth)
     case 6:
     case 7: return lock(self, depth);
     case 8: return acquire(self, depth);
+    case 9: return use_generators(self, depth);
     default: return open_scope(self, depth);
     }
 }
@@ -409,6 +452,7 @@ static void set_up(void)
     static const coir_semaphore two = COIR_SEMAPHORE_INIT(2);
     static const coir_event unset = COIR_EVENT_INIT;
     memset(&model, 0, sizeof model);
+    memset(handles, 0, sizeof handles);
     for (int i = 0; i < TASKS_MOST; i++) {
         model.tasks[i].number = i;
         snprintf(model.tasks[i].name, NAME_SIZE, "t%d", i);
