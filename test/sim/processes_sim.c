@@ -10,7 +10,9 @@
  * 3. A process that is left has ended with all of its group after its time of grace.
  * 4. A task that waits for a process which another one closes gets its exit, or -ECANCELED.
  * 5. What a child on a terminal prints comes, then the end; when its pty is closed, it ends.
- * 6. Each child's SIGCHLD is told to who has the signal open; who waits for all children himself
+ * 6. A child has the standard streams that it was given: what the program itself has, one
+ *    descriptor of it, or its output for its errors too.
+ * 7. Each child's SIGCHLD is told to who has the signal open; who waits for all children himself
  *    takes nothing from the others but the exit code.
  * No zombie and no descriptor is left: the audit of the host looks for them. */
 #include <coir.h>
@@ -168,6 +170,11 @@ static void plan(struct child *child)
 
 /* ---- who uses it ---- */
 
+static void rest_a_while(void)
+{
+    (void)coir_sleep_for((coir_time)below((uint64_t)COIR_MS >> below(12)));
+}
+
 static bool is_shortage(int64_t rc)
 {
     return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE;
@@ -179,16 +186,30 @@ static bool is_transient(int64_t rc)
     return rc == -ENOMEM || rc == -ENOSPC;
 }
 
+static ssize_t feed_some(coir_stream *in, size_t len)
+{
+    static char bytes[4096];
+    struct iovec pieces[2] = {{bytes, len / 3}, {bytes + len / 3, len - len / 3}};
+    return below(2) ? coir_write(in, bytes, len) : coir_writev(in, pieces, 2);
+}
+
+/* The end of the stream is its close, or comes before that. */
 static int feed(void *arg)
 {
-    static const char bytes[4096];
     struct child *child = arg;
     coir_stream *in = coir_process_stdin(child->process);
     ssize_t n = 1;
+    char byte;
     for (size_t left = child->bytes[0]; left && (n > 0 || is_transient(n));
          left -= n > 0 ? (size_t)n : 0)
-        n = coir_write(in, bytes, left < sizeof bytes ? left : sizeof bytes);
+        n = feed_some(in, left < 4096 ? left : 4096);
     MUST(n > 0 || n == -EPIPE || n == -ECANCELED || is_transient(n));
+    MUST(coir_try_read(in, &byte, 1) < 0);
+    if (below(2)) {
+        MUST_BE(coir_shutdown_write(in), 0);
+        MUST_BE(coir_try_write(in, &byte, 1), -EPIPE);
+        rest_a_while();
+    }
     coir_close(in);
     return 0;
 }
@@ -206,7 +227,8 @@ static void take_output(const struct child *child, int fd, size_t *got, bool *en
     char bytes[4096];
     coir_stream *stream =
         fd == 1 ? coir_process_stdout(child->process) : coir_process_stderr(child->process);
-    ssize_t n = coir_read(stream, bytes, sizeof bytes);
+    struct iovec pieces[2] = {{bytes, 100}, {bytes + 100, sizeof bytes - 100}};
+    ssize_t n = below(2) ? coir_read(stream, bytes, sizeof bytes) : coir_readv(stream, pieces, 2);
     MUST(n >= 0 || is_transient(n));
     for (ssize_t i = 0; i < n; i++)
         MUST_BE(bytes[i], '0' + fd);
@@ -304,8 +326,14 @@ static void read_terminal(const struct child *child, const coir_pty *pty)
 static void use_terminal(const struct child *child, coir_pty *pty)
 {
     enum { HANG_UP = 1 };
+    if (below(2))
+        MUST_BE(coir_pty_set_size(pty, &(struct winsize){.ws_row = 50, .ws_col = 132}), 0);
     if (below(2)) {
+        coir_fd terminal = below(3) ? -1 : coir_pty_open_terminal(pty);
+        MUST(terminal >= -1 || is_shortage(terminal));
         read_terminal(child, pty);
+        if (terminal >= 0)
+            close(terminal);
         return;
     }
     coir_sleep_for((coir_time)below((uint64_t)COIR_S >> below(12)));
@@ -363,11 +391,82 @@ __attribute__((noinline)) static void overwrite_frame(void)
         bytes[i] = 0x55;
 }
 
+/* ---- standard streams ---- */
+
+static int wait_for(coir_process *process)
+{
+    int rc;
+    while (is_transient(rc = coir_process_wait(process)))
+        coir_sleep_for(COIR_MS);
+    return rc;
+}
+
+/* Of one that has what the program has. */
+static void spawn_plainly(void)
+{
+    static const char *const arguments[] = {"child", "exit 7 0", NULL};
+    COIR_PROCESS(process);
+    int rc = coir_process_spawn(process, arguments);
+    MUST(rc == 0 || is_shortage(rc));
+    MUST(!coir_process_stdin(process) && !coir_process_stdout(process) &&
+         !coir_process_stderr(process));
+    if (rc < 0)
+        return;
+    w.spawned++;
+    rc = wait_for(process);
+    MUST(rc == 7 || (rc == -ECHILD && w.reaps_all));
+}
+
+/* Its errors go where its output does, in their order; its input is a pipe of the program's. */
+static void spawn_with_streams(void)
+{
+    char steps[4][STEP], bytes[4096];
+    size_t given = below(1000), out = below(3000), err = below(3000), got = 0;
+    const char *arguments[] = {"child", steps[0], steps[1], steps[2], steps[3], NULL};
+    coir_process_options options = COIR_PROCESS_OPTIONS;
+    int ends[2];
+    ssize_t n;
+    if (pipe2(ends, 0) < 0)
+        return;
+    snprintf(steps[0], STEP, "write 1 %zu", out);
+    snprintf(steps[1], STEP, "write 2 %zu", err);
+    snprintf(steps[2], STEP, "read 0 0");
+    snprintf(steps[3], STEP, "count 0 0");
+    options.in = COIR_STDIO_FD(ends[0]);
+    options.out = COIR_STDIO_PIPE;
+    options.err = COIR_STDIO_OUT;
+    COIR_PROCESS(process);
+    int rc = coir_process_spawn_with(process, arguments, &options);
+    close(ends[0]);
+    MUST(rc == 0 || is_shortage(rc));
+    if (rc == 0) {
+        w.spawned++;
+        MUST_BE(write(ends[1], bytes, given), given);
+    }
+    close(ends[1]);
+    if (rc < 0)
+        return;
+    MUST(!coir_process_stdin(process) && !coir_process_stderr(process));
+    while ((n = coir_read(coir_process_stdout(process), bytes, sizeof bytes)) > 0 ||
+           is_transient(n))
+        for (ssize_t i = 0; i < n; i++)
+            MUST_BE(bytes[i], got++ < out ? '1' : '2');
+    MUST_BE(n, 0);
+    MUST_BE(got, out + err);
+    rc = wait_for(process);
+    MUST(rc == (int)(given % 256) || (rc == -ECHILD && w.reaps_all));
+}
+
 static int be_parent(void *arg)
 {
     struct child child;
     (void)arg;
     for (uint64_t children = 1 + below(CHILDREN_MOST); children; children--) {
+        switch (below(6)) {
+        case 0: spawn_plainly(); break;
+        case 1: spawn_with_streams(); break;
+        default: break;
+        }
         plan(&child);
         COIR_SCOPE(rivals);
         spawn_and_leave(&child, rivals);
