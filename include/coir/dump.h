@@ -32,8 +32,8 @@ enum coir_dump_format {
  * takes that is installed for that time. It runs on a stack of its own. A system call in which such
  * a task waits by itself (nanosleep, poll) may end with EINTR. The stack stays unknown if the
  * program has blocked or handles SIGURG, unless coir_config.slow_turn is set.
- * Of several such workers one after the other is asked for its stack, 200 ms each at the most,
- * while all others are halted. It has scopes up to 100 deep, 64 runtimes, 64 frames of a stack, 256
+ * Several such workers are asked for their stacks at once; they have 200 ms together, while all
+ * others are halted. It has scopes up to 100 deep, 64 runtimes, 64 frames of a stack, 256
  * lines of a task, and 63 bytes of a name, and says what it leaves out of scopes and runtimes. A
  * descriptor that does not block is waited for when it has no room. Calls from several threads at
  * once are served one after the other. In a simulation it shows the runtime of the caller.

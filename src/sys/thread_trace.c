@@ -56,10 +56,10 @@ static void on_signal(int number, siginfo_t *info, void *context)
     bool asked = false;
     for (struct ci_traced *traced = here; traced; traced = traced->next) {
         void *frames[CI_THREAD_TRACE_FRAMES + OWN_FRAMES];
-        if (ci_load(&traced->state) != ASKED) /* pairs with the store in ci_thread_trace_take */
+        if (ci_load(&traced->state) != ASKED) /* pairs with the store in ci_thread_trace_ask */
             continue;
         take(traced, frames, WALK(frames, CI_THREAD_TRACE_FRAMES + OWN_FRAMES), context);
-        ci_store(&traced->state, TAKEN); /* pairs with the load in ci_thread_trace_take */
+        ci_store(&traced->state, TAKEN); /* pairs with the load in ci_thread_trace_await */
         asked = true;
     }
     errno = error;
@@ -186,26 +186,31 @@ static void uninstall(void)
     pthread_mutex_unlock(&lock);
 }
 
-static int ask(struct ci_traced *traced, coir_time timeout)
+int ci_thread_trace_ask(struct ci_traced *traced)
 {
-    coir_time end = ci_clock_now() + timeout;
+    install();
     ci_store(&traced->state, ASKED); /* pairs with the load in on_signal */
     int rc = -pthread_kill(traced->thread, NUMBER);
     if (rc < 0)
-        return rc;
-    while (ci_load(&traced->state) != TAKEN) { /* pairs with the store in on_signal */
-        if (ci_clock_now() >= end)
-            return -ETIMEDOUT;
+        uninstall();
+    return rc;
+}
+
+int ci_thread_trace_await(struct ci_traced *traced, coir_time end)
+{
+    bool taken;
+    while (!(taken = ci_load(&traced->state) == TAKEN) && /* pairs with the store in on_signal */
+           ci_clock_now() < end)
         ci_clock_sleep(look);
-    }
-    ci_store(&traced->state, IDLE);
-    return 0;
+    if (taken)
+        ci_store(&traced->state, IDLE);
+    uninstall();
+    return taken ? 0 : -ETIMEDOUT;
 }
 
 int ci_thread_trace_take(struct ci_traced *traced, coir_time timeout)
 {
-    install();
-    int rc = ask(traced, timeout);
-    uninstall();
-    return rc;
+    coir_time end = ci_clock_now() + timeout;
+    int rc = ci_thread_trace_ask(traced);
+    return rc < 0 ? rc : ci_thread_trace_await(traced, end);
 }

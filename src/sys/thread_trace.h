@@ -4,7 +4,7 @@
  * A thread enters to be asked, and leaves before it ends. One that blocks the signal, or waits
  * inside of the kernel without end, does not answer.
  *
- *    IDLE -- ci_thread_trace_take --> ASKED -- handler --> TAKEN -- ci_thread_trace_take --> IDLE
+ *    IDLE -- ci_thread_trace_ask --> ASKED -- handler --> TAKEN -- ci_thread_trace_await --> IDLE
  *
  * The handler writes a trace in ASKED only; the thread that asked reads it after TAKEN.
  *
@@ -51,8 +51,14 @@ bool ci_thread_trace_is_free(void);
 /* Afterwards no handler touches `traced`. By the thread that entered, while nobody asks. */
 void ci_thread_trace_leave(struct ci_traced *traced);
 
-/* Takes the stack of another thread: 0, or -ETIMEDOUT if it does not answer. One at a time. A call
- * of the system in which that thread waits may be interrupted. */
+/* Asks another thread for its stack, which is there when ci_thread_trace_await has returned 0: it
+ * waits until `end`, and returns -ETIMEDOUT if the thread has not answered by then. So several
+ * threads can be asked at once. One that was asked is awaited before it is asked again. A call of
+ * the system in which that thread waits may be interrupted. */
+int ci_thread_trace_ask(struct ci_traced *traced);
+int ci_thread_trace_await(struct ci_traced *traced, coir_time end);
+
+/* The same for one thread. */
 int ci_thread_trace_take(struct ci_traced *traced, coir_time timeout);
 
 #endif

@@ -89,13 +89,21 @@ void ci_halt_call(struct ci_worker *worker)
     ci_halt_tell(&ci_halt_answers);
 }
 
-int ci_halt_take_stack(struct ci_worker *worker, coir_time timeout)
+int ci_halt_ask_stack(struct ci_worker *worker)
 {
     struct ci_halt *halt = &worker->halt;
     int32_t present = PRESENT;
     if (!ci_compare_exchange(&halt->native, &present, IN_USE))
         return -ENOTSUP;
-    int rc = ci_thread_trace_take(&halt->traced, timeout);
-    ci_store(&halt->native, PRESENT);
+    int rc = ci_thread_trace_ask(&halt->traced);
+    if (rc < 0)
+        ci_store(&halt->native, PRESENT);
+    return rc;
+}
+
+int ci_halt_await_stack(struct ci_worker *worker, coir_time end)
+{
+    int rc = ci_thread_trace_await(&worker->halt.traced, end);
+    ci_store(&worker->halt.native, PRESENT);
     return rc;
 }

@@ -78,7 +78,10 @@ void ci_halt_call_failed(struct ci_worker *worker);
 /* Whether the worker can be read, until the release. */
 bool ci_is_halted(const struct ci_halted *halted, const struct ci_worker *worker);
 
-/* Takes the stack of a worker that does not answer: 0, or -ENOTSUP, or -ETIMEDOUT. */
-int ci_halt_take_stack(struct ci_worker *worker, coir_time timeout);
+/* Asks a worker that does not answer for the stack of its thread: 0, or -ENOTSUP. It must be
+ * awaited then, until `end` at most: 0, or -ETIMEDOUT. So the stacks of several are taken in the
+ * time of one. What was taken stays until the worker is asked again. */
+int ci_halt_ask_stack(struct ci_worker *worker);
+int ci_halt_await_stack(struct ci_worker *worker, coir_time end);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/character.h"
 #include "base/time.h"
+#include "sys/clock.h"
 #include "sys/unwind.h"
 #include "task/generator.h"
 #include "task/group.h"
@@ -23,8 +24,12 @@ struct copy {
     struct ci_snapshot *snapshot;
     const struct ci_halted *halted;
     const struct ci_worker *worker;
-    size_t first_line; /* of the task */
+    size_t worker_index; /* in the snapshot */
+    size_t first_line;   /* of the task */
+    coir_time stacks_until;
 };
+
+typedef void copy_fn(struct copy *copy, struct ci_worker *worker);
 
 void *ci_snapshot_add(struct ci_snapshot *snapshot, struct ci_snapshot_array *array,
                       size_t item_size)
@@ -383,7 +388,7 @@ static void copy_task(struct copy *copy, const struct ci_task *task, const struc
     to->scope = scope;
     to->parent = parent;
     to->depth = depth;
-    to->worker = (int)snapshot->workers.count - 1;
+    to->worker = (int)copy->worker_index;
     to->first_line = copy->first_line = snapshot->lines.count;
     copy_state(copy, to, task);
     if (!is_readable(to, task)) {
@@ -409,7 +414,7 @@ static void copy_resting(struct copy *copy, const struct ci_scope *scope, int pa
     to->id = to->scope = scope;
     to->parent = parent;
     to->depth = depth;
-    to->worker = (int)snapshot->workers.count - 1;
+    to->worker = (int)copy->worker_index;
     to->runner = -1;
     to->state = CI_TASK_RESTS;
     to->deadline = COIR_NEVER;
@@ -430,25 +435,39 @@ static void copy_scope(struct copy *copy, const struct ci_scope *scope, int pare
 
 /* ---- workers ---- */
 
-static void copy_worker(struct copy *copy, struct ci_worker *worker, int runtime)
+/* One that has not answered is asked for its stack. */
+static void add_worker(struct copy *copy, struct ci_worker *worker, int runtime)
 {
     struct ci_snapshot *snapshot = copy->snapshot;
-    struct ci_snapshot_worker *to = ci_snapshot_add(snapshot, &snapshot->workers, sizeof *to);
+    struct ci_snapshot_worker *to =
+        snapshot->error ? NULL : ci_snapshot_add(snapshot, &snapshot->workers, sizeof *to);
     if (!to)
         return;
     to->runtime = runtime;
     to->index = worker->index;
     to->answered = ci_is_halted(copy->halted, worker);
-    if (to->answered) {
-        copy->worker = worker;
-        copy_scope(copy, &worker->root, -1, 0);
+    if (to->answered)
         return;
-    }
     snapshot->whole = false;
     if (snapshot->may_interrupt && !snapshot->may_interrupt(worker, snapshot->arg))
         to->trace_error = -EAGAIN;
     else
-        to->trace_error = ci_halt_take_stack(worker, stack_time);
+        to->trace_error = ci_halt_ask_stack(worker);
+}
+
+static void copy_worker(struct copy *copy, struct ci_worker *worker)
+{
+    copy->worker = worker;
+    if (ci_snapshot_worker(copy->snapshot, copy->worker_index)->answered)
+        copy_scope(copy, &worker->root, -1, 0);
+}
+
+static void take_stack(struct copy *copy, struct ci_worker *worker)
+{
+    struct ci_snapshot_worker *to = ci_snapshot_worker(copy->snapshot, copy->worker_index);
+    if (to->answered || to->trace_error < 0)
+        return;
+    to->trace_error = ci_halt_await_stack(worker, copy->stacks_until);
     if (to->trace_error < 0)
         return;
     to->traced = worker->halt.traced;
@@ -456,20 +475,34 @@ static void copy_worker(struct copy *copy, struct ci_worker *worker, int runtime
     memcpy(to->running_name, worker->halt.running_name, sizeof to->running_name);
 }
 
+static void for_each_worker(struct copy *copy, copy_fn *fn)
+{
+    copy->worker_index = 0;
+    for (int i = 0; i < copy->halted->count; i++)
+        for (int j = 0; j < copy->halted->runtimes[i]->worker_count; j++, copy->worker_index++)
+            if (copy->worker_index < copy->snapshot->workers.count)
+                fn(copy, &copy->halted->runtimes[i]->workers[j]);
+}
+
 void ci_snapshot_init(struct ci_snapshot *snapshot)
 {
     memset(snapshot, 0, sizeof *snapshot);
     snapshot->whole = true;
+    snapshot->stack_time = stack_time;
     ci_frame_tables_list(&snapshot->tables);
     snapshot->tables.rows = &snapshot->rows;
 }
 
 int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted)
 {
-    struct copy copy = {.snapshot = snapshot, .halted = halted};
+    struct copy copy = {.snapshot = snapshot,
+                        .halted = halted,
+                        .stacks_until = ci_time_after(ci_clock_now(), snapshot->stack_time)};
     for (int i = 0; i < halted->count; i++)
         for (int j = 0; j < halted->runtimes[i]->worker_count; j++)
-            copy_worker(&copy, &halted->runtimes[i]->workers[j], i);
+            add_worker(&copy, &halted->runtimes[i]->workers[j], i);
+    for_each_worker(&copy, copy_worker);
+    for_each_worker(&copy, take_stack);
     snapshot->runtimes_left_out = halted->left_out;
     snapshot->whole = snapshot->whole && !halted->left_out;
     return snapshot->error;

@@ -88,6 +88,7 @@ struct ci_snapshot {
      * yes. */
     bool (*may_interrupt)(const struct ci_worker *worker, void *arg);
     void *arg;
+    coir_time stack_time; /* that such workers have to answer, all at once */
     struct ci_frame_tables tables;
     struct ci_frame_rows rows;
 };

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "base/atomic.h"
+#include "base/time.h"
 #include "harness.h"
 #include "sys/clock.h"
 #include "task/runtime.h"
@@ -165,7 +166,8 @@ TEST(a_worker_that_does_not_answer_goes_on)
         CHECK_EQ(halted.count, 1);
         struct ci_worker *worker = &halted.runtimes[0]->workers[1];
         CHECK(!ci_is_halted(&halted, worker));
-        CHECK_EQ(ci_halt_take_stack(worker, 10 * COIR_S), 0); /* also without slow_turn */
+        CHECK_EQ(ci_halt_ask_stack(worker), 0); /* also without slow_turn */
+        CHECK_EQ(ci_halt_await_stack(worker, ci_time_after(ci_clock_now(), 10 * COIR_S)), 0);
         ci_halt_release(&halted);
     }
     ci_store(&stop, 1);

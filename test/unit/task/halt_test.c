@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/atomic.h"
+#include "base/time.h"
 #include "harness.h"
 #include "sys/clock.h"
 #include "task/worker.h"
@@ -33,19 +34,25 @@ static void *a_thread(void *arg)
     return arg;
 }
 
+static int take_stack(void)
+{
+    int rc = ci_halt_ask_stack(&worker);
+    return rc < 0 ? rc : ci_halt_await_stack(&worker, ci_time_after(ci_clock_now(), COIR_S));
+}
+
 TEST(a_thread_is_asked_for_its_stack_while_it_is_there)
 {
     pthread_t thread;
-    CHECK_EQ(ci_halt_take_stack(&worker, COIR_S), -ENOTSUP);
+    CHECK_EQ(take_stack(), -ENOTSUP);
     CHECK_EQ(pthread_create(&thread, NULL, a_thread, NULL), 0);
     while (!ci_load(&entered))
         ci_clock_sleep(COIR_MS);
     CHECK(worker.halt.thread != NULL);
-    while (ci_halt_take_stack(&worker, COIR_S) == -ETIMEDOUT)
+    while (take_stack() == -ETIMEDOUT)
         continue;
     CHECK(worker.halt.traced.count >= 0);
     ci_store(&leave, true);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK(!worker.halt.thread);
-    CHECK_EQ(ci_halt_take_stack(&worker, COIR_S), -ENOTSUP);
+    CHECK_EQ(take_stack(), -ENOTSUP);
 }

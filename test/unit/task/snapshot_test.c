@@ -3,28 +3,37 @@
 
 #include <coir.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "harness.h"
 #include "sync/wait.h"
+#include "sys/clock.h"
 #include "sys/unwind.h"
 #include "task/current.h"
 #include "task/runtime.h"
 
 static struct ci_snapshot snapshot;
 
-/* In a fiber: the calling worker, as it is now. */
-static void take(void)
+/* In a fiber: the calling worker, as it is now, and those that answer in time. */
+static void take_within(coir_time halt_time, coir_time stack_time)
 {
     struct ci_worker *worker = ci_worker_current;
     struct ci_halted halted = {.thread = ci_thread_mark(), .self = worker};
     ci_snapshot_init(&snapshot);
+    snapshot.stack_time = stack_time;
     ci_unwind_here(&worker->halt.here);
     ci_halt_call(worker);
-    ci_halt_all(&halted, COIR_S);
+    ci_halt_all(&halted, halt_time);
     CHECK_EQ(halted.count, 1);
     CHECK_EQ(ci_snapshot_take(&snapshot, &halted), 0);
     ci_halt_release(&halted);
+}
+
+static void take(void)
+{
+    take_within(COIR_S, COIR_S);
 }
 
 static const struct ci_snapshot_task *find(const char *name)
@@ -155,6 +164,58 @@ TEST_SIM(a_wait_that_is_decided_but_not_woken_has_lasted_no_time)
     coir_scope_cancel(scope);
     coir_scope_wait(scope);
     coir_channel_free(channel);
+}
+
+/* ---- workers that do not answer ---- */
+
+enum { DEAF = 3 };
+static int32_t stuck, asked, looked;
+
+/* Answers once all of them have been asked. */
+static int block_until_all_are_asked(void *arg)
+{
+    sigset_t urgent, pending;
+    sigemptyset(&urgent);
+    sigaddset(&urgent, SIGURG);
+    CHECK_EQ(pthread_sigmask(SIG_BLOCK, &urgent, NULL), 0);
+    ci_fetch_add(&stuck, 1);
+    do
+        CHECK_EQ(sigpending(&pending), 0);
+    while (!sigismember(&pending, SIGURG));
+    ci_fetch_add(&asked, 1);
+    while (ci_load(&asked) < DEAF && !ci_load(&looked))
+        ci_clock_sleep(COIR_MS);
+    CHECK_EQ(pthread_sigmask(SIG_UNBLOCK, &urgent, NULL), 0);
+    while (!ci_load(&looked))
+        ci_clock_sleep(COIR_MS);
+    return arg ? 1 : 0;
+}
+
+static int look_at_the_deaf(void *arg)
+{
+    (void)arg;
+    COIR_SCOPE(scope);
+    for (int i = 1; i <= DEAF; i++)
+        CHECK_EQ(coir_go_on(scope, i, block_until_all_are_asked, NULL), 0);
+    while (ci_load(&stuck) < DEAF)
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    take_within(COIR_MS, 60 * COIR_S);
+    ci_store(&looked, 1);
+    CHECK_EQ(snapshot.workers.count, 1 + DEAF);
+    CHECK(ci_snapshot_worker(&snapshot, 0)->answered);
+    for (size_t i = 1; i <= DEAF; i++) {
+        CHECK(!ci_snapshot_worker(&snapshot, i)->answered);
+        CHECK_EQ(ci_snapshot_worker(&snapshot, i)->trace_error, 0);
+    }
+    ci_snapshot_done(&snapshot);
+    return coir_scope_wait(scope);
+}
+
+TEST(stacks_of_several_workers_are_asked_for_at_once)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1 + DEAF;
+    CHECK_EQ(test_run(&config, look_at_the_deaf, NULL), 0);
 }
 
 /* ---- what is left out ---- */
