@@ -33,10 +33,11 @@ enum coir_dump_format {
  * a task waits by itself (nanosleep, poll) may end with EINTR. The stack stays unknown if the
  * program has blocked or handles SIGURG, unless coir_config.slow_turn is set.
  * Several such workers are asked for their stacks at once; they have 200 ms together, while all
- * others are halted. It has scopes up to 100 deep, 64 runtimes, 64 frames of a stack, 256
- * lines of a task, and 63 bytes of a name, and says what it leaves out of scopes and runtimes. A
- * descriptor that does not block is waited for when it has no room. Calls from several threads at
- * once are served one after the other. In a simulation it shows the runtime of the caller.
+ * others are halted. A dump has 64 runtimes at most, and says how many it leaves out; of a task it
+ * has 256 lines, 64 frames of each stack, and 63 bytes of the name. Scopes may be nested as deep as
+ * they are. A descriptor that does not block is waited for when it has no room. Calls from several
+ * threads at once are served one after the other. In a simulation it shows the runtime of the
+ * caller.
  * Suspends: no (it blocks).  Threads: any, but not in a signal handler.
  * Errors: -EINVAL format; those of write(2); -ENOMEM; -EAGAIN a thread could not be started;
  * -COIR_EFORKED in a child after fork(). */

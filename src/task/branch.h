@@ -18,7 +18,7 @@ struct ci_branch {
     coir_future *future;
     struct ci_runnable runnable;
     coir_future end;
-    void *owner;         /* struct ci_group or struct set */
+    void *owner;         /* struct ci_group or struct set: its future comes first */
     struct ci_list link; /* in its set; next is NULL in a group */
     uint64_t spare[CI_SPARE_WORDS];
 };

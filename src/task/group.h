@@ -33,6 +33,7 @@ struct ci_group {
     bool closing;
 };
 CI_LEAVES_SPARE_WORDS(struct ci_group, coir_group);
+_Static_assert(offsetof(struct ci_group, future) == 0, "ci_branch.owner");
 
 extern const coir_future_kind ci_group_kind;
 

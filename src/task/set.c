@@ -22,6 +22,7 @@ struct set {
     struct ci_worker *worker; /* of its first member; NULL: it never had one */
 };
 CI_LEAVES_SPARE_WORDS(struct set, coir_set);
+_Static_assert(offsetof(struct set, future) == 0, "ci_branch.owner");
 
 static struct set *set_of(coir_set *set)
 {
@@ -153,6 +154,11 @@ const struct ci_list *ci_set_running(const coir_future *future)
 {
     return future->kind == &set_kind ? &ci_container_of(future, const struct set, future)->running
                                      : NULL;
+}
+
+const struct ci_runnable *ci_set_waiter(const coir_future *future)
+{
+    return ci_container_of(future, const struct set, future)->waiter;
 }
 
 /* `ret_branch` is NULL when the set is being closed. */

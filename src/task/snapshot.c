@@ -14,8 +14,9 @@
 #include "task/remote.h"
 #include "task/runtime.h"
 #include "task/set.h"
+#include "task/tree.h"
 
-enum { FRAMES = 64, LINES = 256 /* of a task */, DEPTH = 100 };
+enum { FRAMES = 64, LINES = 256 /* of a task */, DEPTH = 100 /* of its groups */ };
 
 static const coir_time stack_time = 200 * COIR_MS;
 
@@ -25,6 +26,7 @@ struct copy {
     const struct ci_halted *halted;
     const struct ci_worker *worker;
     size_t worker_index; /* in the snapshot */
+    size_t first_task;   /* of the worker */
     size_t first_line;   /* of the task */
     coir_time stacks_until;
 };
@@ -85,29 +87,11 @@ static void add_frames(struct copy *copy, const struct ci_worker *worker, const 
                                                  .address = frames[i]});
 }
 
-/* Where the fiber, or the innermost generator that runs on it, was left. */
-static const struct ci_context *innermost_context(const struct ci_fiber *fiber)
-{
-    const struct ci_worker *worker = fiber->runnable->task->worker;
-    bool calls = worker->fiber == fiber && ci_load(&worker->halt.state) == CI_HALT_CALLS;
-    return calls ? &worker->halt.here : &fiber->context;
-}
-
-/* Where the fiber's own stack was left. */
-static const struct ci_context *context_of(const struct ci_fiber *fiber)
-{
-    const struct ci_context *context = innermost_context(fiber);
-    for (const coir_generator *generator = fiber->generator; generator;
-         generator = ci_generator_outer(generator))
-        context = ci_generator_resumer(generator);
-    return context;
-}
-
 /* The stacks of a fiber: those of its generators that run, innermost first, and its own. */
 static void add_fiber(struct copy *copy, const struct ci_fiber *fiber, int depth)
 {
     const struct ci_worker *worker = fiber->runnable->task->worker;
-    const struct ci_context *context = innermost_context(fiber);
+    const struct ci_context *context = ci_fiber_innermost(fiber);
     for (const coir_generator *generator = fiber->generator; generator;
          generator = ci_generator_outer(generator)) {
         add_frames(copy, worker, generator, context, depth);
@@ -231,31 +215,12 @@ static bool copy_queued(const struct copy *copy, struct ci_snapshot_task *to,
     return queued;
 }
 
-bool ci_is_left_open(const struct ci_runnable *runnable, const coir_future *end,
-                     const struct ci_cancel_scope *scope)
-{
-    const struct ci_stacks *stacks = &runnable->task->worker->stacks;
-    const coir_future *future = runnable->inner;
-    for (int i = 0; i < LINES && future && future != end; i++) {
-        if (future->kind != &ci_fiber_kind) {
-            future = future->caller;
-            continue;
-        }
-        const struct ci_fiber *fiber = ci_container_of(future, const struct ci_fiber, back);
-        if (ci_stack_bottom(stacks, scope) == ci_stack_bottom(stacks, fiber))
-            return (uintptr_t)scope < (uintptr_t)context_of(fiber)->sp;
-        future = fiber->call->future.caller;
-    }
-    return false;
-}
-
 /* The nearest one; of what lies behind a scope that was left open, nothing is known. */
 static coir_time deadline_of(const struct ci_task *task)
 {
     coir_time nearest = COIR_NEVER;
     for (const struct ci_cancel_scope *at = task->runnable.cancel_scopes;
-         at && !ci_is_left_open(&task->runnable, &task->end, at) &&
-         at->kind != CI_CANCEL_SCOPE_SHIELD;
+         at && !ci_tree_is_left_open(&task->runnable, at) && at->kind != CI_CANCEL_SCOPE_SHIELD;
          at = at->outer) {
         coir_time when = ci_cancel_scope_deadline(at);
         nearest = when < nearest ? when : nearest;
@@ -281,10 +246,7 @@ static CI_UNINSTRUMENTED coir_time time_waited(const coir_future *leaf,
 
 static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const struct ci_task *task)
 {
-    to->deadline = COIR_NEVER;
-    to->runner = -1;
     to->state = CI_TASK_NOT_BEGUN;
-    to->holder = -1;
     to->number = task->number;
     to->spawned_at = task->spawned_at;
     if (copy_queued(copy, to, task) || (to->state = state_of(copy, task)) == CI_TASK_UNKNOWN)
@@ -314,82 +276,62 @@ static void copy_state(struct copy *copy, struct ci_snapshot_task *to, const str
 /* What is left of it may have been overwritten since. */
 static CI_UNINSTRUMENTED void note_left_open(struct ci_snapshot_task *to,
                                              const struct ci_runnable *runnable,
-                                             const struct ci_scope *scope)
+                                             const struct ci_cancel_scope *at)
 {
-    bool whole = scope->cancel_scope.runnable == runnable &&
-                 scope->cancel_scope.kind == CI_CANCEL_SCOPE_TASKS;
+    const struct ci_scope *scope = ci_container_of(at, const struct ci_scope, cancel_scope);
+    bool whole = at->runnable == runnable && at->kind == CI_CANCEL_SCOPE_TASKS;
     to->left_a_scope_open = true;
     to->opened_at = whole ? scope->opened_at : NULL;
 }
 
-static void copy_scope(struct copy *copy, const struct ci_scope *scope, int parent, int depth);
-
-/* The scopes that a runnable has open, and those of the members of what it awaits. */
-static void copy_scopes(struct copy *copy, const struct ci_runnable *runnable,
-                        const coir_future *end, int parent, int depth);
-
-static void copy_member_scopes(struct copy *copy, const coir_future *future, int parent, int depth)
+/* The scopes of one that can be read. */
+static enum ci_tree_reach reach_of(const struct ci_task *task, void *arg)
 {
-    const struct ci_list *running = ci_set_running(future);
-    if (running) {
-        ci_list_for_each (node, running) {
-            const struct ci_branch *branch = ci_container_of(node, const struct ci_branch, link);
-            copy_scopes(copy, &branch->runnable, &branch->end, parent, depth);
-        }
-    } else if (future->kind == &ci_group_kind) {
-        const struct ci_group *group = ci_container_of(future, const struct ci_group, future);
-        for (int32_t i = 0; i < group->count; i++)
-            if (group->branches[i].end.state == CI_BRANCH_RUNNING)
-                copy_scopes(copy, &group->branches[i].runnable, &group->branches[i].end, parent,
-                            depth);
-    }
+    const struct ci_worker *runner = halted_runner(arg, task);
+    return runner && !ci_remote_task_in_transit(task) && !is_being_polled(runner, task)
+               ? CI_TREE_EVERYTHING
+               : CI_TREE_NOTHING;
 }
 
-static void copy_scopes(struct copy *copy, const struct ci_runnable *runnable,
-                        const coir_future *end, int parent, int depth)
+/* The index of the nearest task of the worker's tree that was copied and is above this depth. */
+static int parent_at(const struct copy *copy, int depth)
 {
-    for (const struct ci_cancel_scope *at = runnable->cancel_scopes; at; at = at->outer) {
-        const struct ci_scope *scope = ci_container_of(at, const struct ci_scope, cancel_scope);
-        if (ci_is_left_open(runnable, end, at)) {
-            note_left_open(ci_snapshot_task(copy->snapshot, (size_t)parent), runnable, scope);
-            copy->snapshot->whole = false;
-            break; /* nothing in it can be relied on */
-        }
-        if (at->kind == CI_CANCEL_SCOPE_TASKS)
-            copy_scope(copy, scope, parent, depth);
-    }
-    const coir_future *future = runnable->inner;
-    for (int i = 0; i < LINES && future && future != end; i++) {
-        bool is_fiber = future->kind == &ci_fiber_kind;
-        if (!is_fiber)
-            copy_member_scopes(copy, future, parent, depth);
-        future = is_fiber
-                     ? ci_container_of(future, const struct ci_fiber, back)->call->future.caller
-                     : future->caller;
-    }
+    const struct ci_snapshot *snapshot = copy->snapshot;
+    int at = snapshot->tasks.count > copy->first_task ? (int)snapshot->tasks.count - 1 : -1;
+    while (at >= 0 && ci_snapshot_task(snapshot, (size_t)at)->depth >= depth)
+        at = ci_snapshot_task(snapshot, (size_t)at)->parent;
+    return at;
 }
 
-/* What the task has open is too deep. */
-static CI_COLD void cut_scopes(struct copy *copy, const struct ci_task *task)
-{
-    copy->snapshot->whole = false;
-    copy->snapshot->cut += task->runnable.cancel_scopes != NULL;
-}
-
-static void copy_task(struct copy *copy, const struct ci_task *task, const struct ci_scope *scope,
-                      int parent, int depth)
+/* With what is the same of all that is listed as a task. */
+static struct ci_snapshot_task *add_task(struct copy *copy, const void *id,
+                                         const struct ci_tree *tree)
 {
     struct ci_snapshot *snapshot = copy->snapshot;
-    size_t index = snapshot->tasks.count;
+    int parent = parent_at(copy, tree->depth);
     struct ci_snapshot_task *to = ci_snapshot_add(snapshot, &snapshot->tasks, sizeof *to);
     if (!to)
-        return;
-    to->id = task;
-    to->scope = scope;
+        return NULL;
+    to->id = id;
+    to->scope = tree->scope;
     to->parent = parent;
-    to->depth = depth;
+    to->depth = tree->depth;
     to->worker = (int)copy->worker_index;
+    to->runner = to->holder = -1;
+    to->deadline = COIR_NEVER;
     to->first_line = copy->first_line = snapshot->lines.count;
+    if (parent >= 0)
+        ci_snapshot_task(snapshot, (size_t)parent)->has_children = true;
+    return to;
+}
+
+static void copy_task(struct copy *copy, const struct ci_tree *tree)
+{
+    struct ci_snapshot *snapshot = copy->snapshot;
+    const struct ci_task *task = tree->task;
+    struct ci_snapshot_task *to = add_task(copy, task, tree);
+    if (!to)
+        return;
     copy_state(copy, to, task);
     if (!is_readable(to, task)) {
         snapshot->whole = snapshot->whole && to->state != CI_TASK_RUNS;
@@ -397,40 +339,51 @@ static void copy_task(struct copy *copy, const struct ci_task *task, const struc
     }
     add_stack(copy, &task->runnable, &task->end, 0);
     to->line_count = snapshot->lines.count - to->first_line;
-    if (depth < DEPTH)
-        copy_scopes(copy, &task->runnable, &task->end, (int)index, depth + 1);
-    else
-        cut_scopes(copy, task);
-    to = ci_snapshot_task(snapshot, index); /* it may have moved */
-    to->has_children = snapshot->tasks.count > index + 1;
 }
 
-static void copy_resting(struct copy *copy, const struct ci_scope *scope, int parent, int depth)
+static void copy_left_open(struct copy *copy, const struct ci_tree *tree)
 {
-    struct ci_snapshot *snapshot = copy->snapshot;
-    struct ci_snapshot_task *to = ci_snapshot_add(snapshot, &snapshot->tasks, sizeof *to);
+    const struct ci_snapshot *snapshot = copy->snapshot;
+    size_t at = snapshot->tasks.count;
+    copy->snapshot->whole = false;
+    while (at > copy->first_task)
+        if (ci_snapshot_task(snapshot, --at)->id == tree->runnable->task) {
+            note_left_open(ci_snapshot_task(snapshot, at), tree->runnable, tree->left_open);
+            return;
+        }
+}
+
+static void copy_resting(struct copy *copy, const struct ci_tree *tree)
+{
+    size_t count = tree->scope->resting;
+    struct ci_snapshot_task *to = add_task(copy, tree->scope, tree);
     if (!to)
         return;
-    to->id = to->scope = scope;
-    to->parent = parent;
-    to->depth = depth;
-    to->worker = (int)copy->worker_index;
-    to->runner = -1;
     to->state = CI_TASK_RESTS;
-    to->deadline = COIR_NEVER;
-    to->first_line = snapshot->lines.count;
-    snprintf(to->name, sizeof to->name, "%zu task%s", scope->resting,
-             scope->resting == 1 ? "" : "s");
+    snprintf(to->name, sizeof to->name, "%zu task%s", count, count == 1 ? "" : "s");
 }
 
-static void copy_scope(struct copy *copy, const struct ci_scope *scope, int parent, int depth)
+static void end_scope(struct copy *copy, const struct ci_tree *tree)
 {
-    ci_list_for_each (node, &scope->tasks)
-        copy_task(copy, ci_container_of(node, const struct ci_task, sibling), scope, parent, depth);
+    const struct ci_scope *scope = tree->scope;
     if (scope->resting)
-        copy_resting(copy, scope, parent, depth);
+        copy_resting(copy, tree);
     if (ci_load_relaxed(&scope->arriving)) /* they may run already */
         copy->snapshot->whole = false;
+}
+
+static void copy_tree(struct copy *copy, const struct ci_scope *root)
+{
+    struct ci_tree tree;
+    ci_tree_init(&tree, root, reach_of, copy);
+    copy->first_task = copy->snapshot->tasks.count;
+    while (!copy->snapshot->error)
+        switch (ci_tree_next(&tree)) {
+        case CI_TREE_TASK: copy_task(copy, &tree); break;
+        case CI_TREE_SCOPE: end_scope(copy, &tree); break;
+        case CI_TREE_LEFT_OPEN: copy_left_open(copy, &tree); break;
+        case CI_TREE_END: return;
+        }
 }
 
 /* ---- workers ---- */
@@ -459,7 +412,7 @@ static void copy_worker(struct copy *copy, struct ci_worker *worker)
 {
     copy->worker = worker;
     if (ci_snapshot_worker(copy->snapshot, copy->worker_index)->answered)
-        copy_scope(copy, &worker->root, -1, 0);
+        copy_tree(copy, &worker->root);
 }
 
 static void take_stack(struct copy *copy, struct ci_worker *worker)

@@ -7,9 +7,6 @@
 #include "task/describe.h"
 #include "task/halt.h"
 
-struct ci_cancel_scope;
-struct ci_runnable;
-
 enum { CI_SNAPSHOT_NAME = CI_HALT_NAME };
 
 enum ci_task_state {
@@ -82,8 +79,7 @@ struct ci_snapshot {
     struct ci_snapshot_array tasks, lines, workers, findings, parties;
     bool whole; /* every task is in it: every worker has answered, and no task is on its way */
     int runtimes_left_out;
-    size_t cut; /* tasks whose scopes are not shown, as they are nested too deeply */
-    int error;  /* -ENOMEM */
+    int error; /* -ENOMEM */
     /* Whether the thread of a worker that does not answer may be interrupted for its stack; NULL:
      * yes. */
     bool (*may_interrupt)(const struct ci_worker *worker, void *arg);
@@ -114,12 +110,6 @@ static inline struct ci_snapshot_worker *ci_snapshot_worker(const struct ci_snap
 /* An item at the end of the array, set to zero; NULL: out of memory, which becomes its error. */
 void *ci_snapshot_add(struct ci_snapshot *snapshot, struct ci_snapshot_array *array,
                       size_t item_size);
-
-/* Whether the scope was opened by a function that has returned without closing it: it lies on the
- * stack of one of the runnable's fibers, below what is in use of that. Nothing in it can be relied
- * on. The task is suspended; `end`: what its root returns to. */
-bool ci_is_left_open(const struct ci_runnable *runnable, const coir_future *end,
-                     const struct ci_cancel_scope *scope);
 
 /* Before the halt: what need not be done in it. Of a library that is loaded after this, frames are
  * found by frame pointers. */

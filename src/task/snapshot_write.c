@@ -480,9 +480,6 @@ static void put_text_finding(struct ci_dump_out *out, const struct ci_finding *f
 
 static void put_text_missing(struct ci_dump_out *out, const struct ci_snapshot *snapshot)
 {
-    if (snapshot->cut)
-        ci_put(out, "missing: the scopes of %zu tasks, as they are nested too deeply\n",
-               snapshot->cut);
     if (snapshot->runtimes_left_out)
         ci_put(out, "missing: %d more runtimes\n", snapshot->runtimes_left_out);
 }
@@ -714,8 +711,6 @@ static int put_json(struct ci_dump_out *out)
            SCHEMA, VERSION_NUMBERS, ci_sys_process_id());
     if (*ci_program_id(out))
         ci_put(out, "\"buildId\":\"%s\",", ci_program_id(out));
-    if (snapshot->cut)
-        ci_put(out, "\"scopesCut\":%zu,", snapshot->cut);
     if (snapshot->runtimes_left_out)
         ci_put(out, "\"runtimesLeftOut\":%d,", snapshot->runtimes_left_out);
     ci_put(out, "\n\"workers\":[");

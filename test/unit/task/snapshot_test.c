@@ -218,9 +218,9 @@ TEST(stacks_of_several_workers_are_asked_for_at_once)
     CHECK_EQ(test_run(&config, look_at_the_deaf, NULL), 0);
 }
 
-/* ---- what is left out ---- */
+/* ---- a deep tree ---- */
 
-enum { NESTED = 150 };
+enum { NESTED = 3000 };
 
 static int nest(void *arg)
 {
@@ -228,18 +228,24 @@ static int nest(void *arg)
     if (depth == NESTED)
         return wait_for_the_event(NULL);
     COIR_SCOPE(scope);
-    go(scope, "nested", nest, (void *)(uintptr_t)(depth + 1));
+    go(scope, depth + 1 == NESTED ? "innermost" : "nested", nest, (void *)(uintptr_t)(depth + 1));
     return coir_scope_wait(scope);
 }
 
-TEST_SIM(scopes_that_are_too_deep_are_counted)
+TEST_SIM(scopes_are_copied_however_deep_they_are)
 {
     COIR_SERVING_SCOPE(scope);
     go(scope, "nested", nest, NULL);
     CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    go(scope, "beside", wait_for_the_event, NULL);
     take();
-    CHECK_EQ(snapshot.cut, 1);
-    CHECK(!snapshot.whole && snapshot.tasks.count > 100);
+    CHECK_EQ(snapshot.tasks.count, NESTED + 3);
+    CHECK(snapshot.whole);
+    CHECK_EQ(find("innermost")->depth, NESTED + 1);
+    CHECK_EQ(find("innermost")->note.object, &event);
+    CHECK_EQ(find("beside")->depth, 1);
+    CHECK_EQ(find("beside")->parent, 0);
     ci_snapshot_done(&snapshot);
-    coir_scope_cancel(scope);
+    coir_event_set(&event);
+    CHECK_EQ(coir_scope_wait(scope), 0);
 }
