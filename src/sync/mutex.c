@@ -261,7 +261,7 @@ static void mutex_describe(const coir_future *future, struct ci_wait_note *note)
 }
 
 static const struct ci_wait_kind mutex_kind =
-    CI_WAIT_KIND("a mutex", start, ci_wait_cancel_own, mutex_describe);
+    CI_LOCK_KIND("a mutex", start, ci_wait_cancel_own, mutex_describe);
 
 static struct ci_wait_for to_lock(struct mutex *mutex)
 {

@@ -121,7 +121,7 @@ static CI_UNINSTRUMENTED void shared_describe(const coir_future *future, struct 
 }
 
 static const struct ci_wait_kind shared_kind =
-    CI_WAIT_KIND("a shared mutex", start, shared_cancel, shared_describe);
+    CI_LOCK_KIND("a shared mutex", start, shared_cancel, shared_describe);
 
 static struct ci_wait_for to_hold(coir_shared_mutex *opaque, bool writer)
 {

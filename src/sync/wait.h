@@ -71,12 +71,19 @@ struct ci_wait_kind {
     ci_wait_start *start;
     ci_describe_fn *describe; /* NULL: there is no more to say */
 };
-#define CI_WAIT_KIND(name, start, cancel, describe)                                     \
-    {                                                                                   \
-        CI_DESCRIBED_KIND(name, ci_wait_poll, cancel, offsetof(struct ci_wait, object), \
-                          ci_wait_describe),                                            \
-            (start), (describe)                                                         \
+#define CI_WAIT_KIND_OF(name, start, cancel, describe, is_lock) \
+    {                                                           \
+        {{CI_DESCRIBED_SIZE, (name), ci_wait_poll, (cancel)},   \
+         offsetof(struct ci_wait, object),                      \
+         ci_wait_describe,                                      \
+         (is_lock)},                                            \
+            (start), (describe)                                 \
     }
+#define CI_WAIT_KIND(name, start, cancel, describe) \
+    CI_WAIT_KIND_OF(name, start, cancel, describe, false)
+/* Of what a task holds, which `describe` tells. */
+#define CI_LOCK_KIND(name, start, cancel, describe) \
+    CI_WAIT_KIND_OF(name, start, cancel, describe, true)
 
 /* For the kinds. */
 coir_future *ci_wait_poll(coir_future *future);

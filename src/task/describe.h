@@ -3,6 +3,7 @@
 #ifndef CI_TASK_DESCRIBE_H
 #define CI_TASK_DESCRIBE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/compiler.h"
@@ -36,13 +37,14 @@ struct ci_described_kind {
     coir_future_kind future;  /* of a size that no kind of the program's has */
     size_t object_at;         /* where the future's struct has the object's address; 0: nowhere */
     ci_describe_fn *describe; /* NULL: there is no more to say */
+    bool is_lock;             /* the object may be held by a task, which `describe` tells */
 };
 enum { CI_DESCRIBED_SIZE = sizeof(coir_future_kind) | 1 };
 _Static_assert(sizeof(coir_future_kind) % 2 == 0, "task/describe.h");
 
-#define CI_DESCRIBED_KIND(name, poll, cancel, at, describe)         \
-    {                                                               \
-        {CI_DESCRIBED_SIZE, (name), poll, (cancel)}, (at), describe \
+#define CI_DESCRIBED_KIND(name, poll, cancel, at, describe)                \
+    {                                                                      \
+        {CI_DESCRIBED_SIZE, (name), poll, (cancel)}, (at), describe, false \
     }
 
 static inline const struct ci_described_kind *ci_described_kind_of(const coir_future *future)
@@ -59,6 +61,13 @@ static inline const void *ci_object_of(const coir_future *future)
     return kind && kind->object_at
                ? *(const void *const *)(const void *)((const char *)future + kind->object_at)
                : NULL;
+}
+
+/* Whether the future may wait for what another task holds. */
+static inline bool ci_waits_for_lock(const coir_future *future)
+{
+    const struct ci_described_kind *kind = ci_described_kind_of(future);
+    return kind && kind->is_lock;
 }
 
 static inline void ci_describe(const coir_future *future, struct ci_wait_note *note)

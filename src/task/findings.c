@@ -26,10 +26,15 @@ static struct ci_finding *add_finding(struct ci_snapshot *snapshot, enum ci_find
 
 /* ---- who holds what ---- */
 
-/* The tasks by their address: a hash table of indices + 1. */
+/* The tasks that were passed, by their address: a hash table of indices + 1. */
 struct by_id {
     size_t *slots, size;
 };
+
+static const struct ci_snapshot_seen *seen_at(const struct ci_snapshot *snapshot, size_t index)
+{
+    return (const struct ci_snapshot_seen *)snapshot->seen.items + index;
+}
 
 static size_t slot_of(const struct by_id *table, const void *id)
 {
@@ -38,15 +43,15 @@ static size_t slot_of(const struct by_id *table, const void *id)
 
 static bool make_table(struct by_id *table, struct ci_snapshot *snapshot)
 {
-    for (table->size = 64; table->size < 2 * snapshot->tasks.count;)
+    for (table->size = 64; table->size < 2 * snapshot->seen.count;)
         table->size *= 2;
     table->slots = calloc(table->size, sizeof *table->slots);
     if (!table->slots) {
         snapshot->error = -ENOMEM;
         return false;
     }
-    for (size_t i = 0; i < snapshot->tasks.count; i++) {
-        size_t at = slot_of(table, ci_snapshot_task(snapshot, i)->id);
+    for (size_t i = 0; i < snapshot->seen.count; i++) {
+        size_t at = slot_of(table, seen_at(snapshot, i)->id);
         while (table->slots[at])
             at = (at + 1) & (table->size - 1);
         table->slots[at] = i + 1;
@@ -54,17 +59,18 @@ static bool make_table(struct by_id *table, struct ci_snapshot *snapshot)
     return true;
 }
 
-/* The index of the task, or -1 if it has ended or is not in the snapshot. */
-static int find(const struct by_id *table, const struct ci_snapshot *snapshot,
-                struct ci_holder holder)
+/* NULL: it has ended, or was not passed. */
+static const struct ci_snapshot_seen *find(const struct by_id *table,
+                                           const struct ci_snapshot *snapshot,
+                                           struct ci_holder holder)
 {
     size_t at = slot_of(table, holder.task);
     for (; holder.task && table->slots[at]; at = (at + 1) & (table->size - 1)) {
-        const struct ci_snapshot_task *task = ci_snapshot_task(snapshot, table->slots[at] - 1);
-        if (task->id == holder.task && task->number == holder.number)
-            return (int)table->slots[at] - 1;
+        const struct ci_snapshot_seen *seen = seen_at(snapshot, table->slots[at] - 1);
+        if (seen->id == holder.task && seen->number == holder.number)
+            return seen;
     }
-    return -1;
+    return NULL;
 }
 
 /* ---- cycles ---- */
@@ -102,7 +108,7 @@ static void find_cycles(struct ci_snapshot *snapshot)
 
 static bool is_kept(const struct ci_snapshot_task *task)
 {
-    return task->state == CI_TASK_WAITS && task->note.holder.task && task->holder < 0;
+    return task->state == CI_TASK_WAITS && task->note.holder.task && !task->holder_lives;
 }
 
 /* Another task may give the lock back, which is unusual. Those that wait for one lock are one
@@ -138,9 +144,9 @@ static void find_computing(struct ci_snapshot *snapshot, const struct by_id *tab
         return;
     struct ci_finding *finding = add_finding(snapshot, CI_FINDS_COMPUTING);
     finding->worker = (int)index;
-    int running = find(table, snapshot, worker->running);
-    if (running >= 0) /* it could not be read, as its worker runs */
-        memcpy(ci_snapshot_task(snapshot, (size_t)running)->name, worker->running_name,
+    const struct ci_snapshot_seen *running = find(table, snapshot, worker->running);
+    if (running && running->index >= 0) /* it could not be read, as its worker runs */
+        memcpy(ci_snapshot_task(snapshot, (size_t)running->index)->name, worker->running_name,
                sizeof worker->running_name);
     for (size_t i = 0; i < snapshot->tasks.count; i++) {
         const struct ci_holder *holder = &ci_snapshot_task(snapshot, i)->note.holder;
@@ -168,7 +174,9 @@ void ci_findings_make(struct ci_snapshot *snapshot)
         return;
     for (size_t i = 0; i < snapshot->tasks.count; i++) {
         struct ci_snapshot_task *task = ci_snapshot_task(snapshot, i);
-        task->holder = find(&table, snapshot, task->note.holder);
+        const struct ci_snapshot_seen *holder = find(&table, snapshot, task->note.holder);
+        task->holder = holder ? holder->index : -1;
+        task->holder_lives = holder;
     }
     find_cycles(snapshot);
     if (snapshot->whole) /* otherwise the holder may be one that is not shown */

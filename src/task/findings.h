@@ -13,6 +13,8 @@ enum ci_finding_kind {
     CI_FINDS_SCOPE_LEFT_OPEN /* the function that opened it has returned */
 };
 
+enum { CI_FINDING_PARTIES = 20 }; /* that the log names; a dump names all */
+
 struct ci_finding {
     enum ci_finding_kind kind;
     size_t first, count; /* of its parties: indices of tasks */

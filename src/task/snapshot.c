@@ -25,6 +25,7 @@ struct copy {
     struct ci_snapshot *snapshot;
     const struct ci_halted *halted;
     const struct ci_worker *worker;
+    bool all_halted;     /* of its runtime */
     size_t worker_index; /* in the snapshot */
     size_t first_task;   /* of the worker */
     size_t first_line;   /* of the task */
@@ -163,6 +164,8 @@ static bool is_being_polled(const struct ci_worker *worker, const struct ci_task
 static const struct ci_worker *halted_runner(const struct copy *copy, const struct ci_task *task)
 {
     struct ci_lock *lock = &copy->worker->runtime->shared_lock;
+    if (copy->all_halted)
+        return task->worker;
     ci_lock_take(lock);
     const struct ci_worker *runner = task->worker;
     ci_lock_give(lock);
@@ -325,10 +328,10 @@ static struct ci_snapshot_task *add_task(struct copy *copy, const void *id,
     return to;
 }
 
-static void copy_task(struct copy *copy, const struct ci_tree *tree)
+static void copy_task(struct copy *copy, const struct ci_tree *tree, const struct ci_task *task,
+                      bool with_stack)
 {
     struct ci_snapshot *snapshot = copy->snapshot;
-    const struct ci_task *task = tree->task;
     struct ci_snapshot_task *to = add_task(copy, task, tree);
     if (!to)
         return;
@@ -337,20 +340,71 @@ static void copy_task(struct copy *copy, const struct ci_tree *tree)
         snapshot->whole = snapshot->whole && to->state != CI_TASK_RUNS;
         return;
     }
-    add_stack(copy, &task->runnable, &task->end, 0);
+    if (with_stack)
+        add_stack(copy, &task->runnable, &task->end, 0);
     to->line_count = snapshot->lines.count - to->first_line;
+}
+
+static uint64_t bit_of(const void *task)
+{
+    return (uint64_t)1 << ((uintptr_t)task * 0x9e3779b97f4a7c15u >> 58);
+}
+
+static bool is_wanted(const struct ci_snapshot *snapshot, const struct ci_task *task)
+{
+    if (!(snapshot->wanted_bits & bit_of(task)))
+        return false;
+    for (size_t i = 0; i < snapshot->wanted_count; i++)
+        if (snapshot->wanted[i].task == task && snapshot->wanted[i].number == task->number)
+            return true;
+    return false;
+}
+
+/* Whether it waits for a lock that a task holds. */
+static bool waits_for_holder(struct copy *copy, const struct ci_task *task)
+{
+    struct ci_wait_note note = {0};
+    if (reach_of(task, copy) == CI_TREE_NOTHING || !ci_waits_for_lock(task->runnable.inner))
+        return false;
+    ci_describe(task->runnable.inner, &note);
+    return note.holder.task && !note.decided;
+}
+
+static void pass_task(struct copy *copy, const struct ci_tree *tree)
+{
+    struct ci_snapshot *snapshot = copy->snapshot;
+    const struct ci_task *task = tree->task;
+    struct ci_snapshot_seen *seen = ci_snapshot_add(snapshot, &snapshot->seen, sizeof *seen);
+    if (!seen)
+        return;
+    *seen = (struct ci_snapshot_seen){task, task->number, -1};
+    bool wanted = !snapshot->lean || is_wanted(snapshot, task);
+    if (!wanted && !waits_for_holder(copy, task)) {
+        struct ci_worker *runner = copy->all_halted ? task->worker : NULL;
+        snapshot->whole = snapshot->whole && !(runner && is_being_polled(runner, task));
+        return;
+    }
+    seen->index = (int32_t)snapshot->tasks.count;
+    copy_task(copy, tree, task, wanted);
 }
 
 static void copy_left_open(struct copy *copy, const struct ci_tree *tree)
 {
-    const struct ci_snapshot *snapshot = copy->snapshot;
-    size_t at = snapshot->tasks.count;
-    copy->snapshot->whole = false;
-    while (at > copy->first_task)
-        if (ci_snapshot_task(snapshot, --at)->id == tree->runnable->task) {
-            note_left_open(ci_snapshot_task(snapshot, at), tree->runnable, tree->left_open);
-            return;
-        }
+    struct ci_snapshot *snapshot = copy->snapshot;
+    const struct ci_task *task = tree->runnable->task;
+    struct ci_snapshot_seen *seen =
+        (struct ci_snapshot_seen *)snapshot->seen.items + snapshot->seen.count;
+    do
+        seen--;
+    while (seen->id != task);
+    snapshot->whole = false;
+    if (seen->index < 0) {
+        seen->index = (int32_t)snapshot->tasks.count;
+        copy_task(copy, tree, task, false);
+    }
+    if (!snapshot->error)
+        note_left_open(ci_snapshot_task(snapshot, (size_t)seen->index), tree->runnable,
+                       tree->left_open);
 }
 
 static void copy_resting(struct copy *copy, const struct ci_tree *tree)
@@ -366,7 +420,7 @@ static void copy_resting(struct copy *copy, const struct ci_tree *tree)
 static void end_scope(struct copy *copy, const struct ci_tree *tree)
 {
     const struct ci_scope *scope = tree->scope;
-    if (scope->resting)
+    if (scope->resting && !copy->snapshot->lean)
         copy_resting(copy, tree);
     if (ci_load_relaxed(&scope->arriving)) /* they may run already */
         copy->snapshot->whole = false;
@@ -379,7 +433,7 @@ static void copy_tree(struct copy *copy, const struct ci_scope *root)
     copy->first_task = copy->snapshot->tasks.count;
     while (!copy->snapshot->error)
         switch (ci_tree_next(&tree)) {
-        case CI_TREE_TASK: copy_task(copy, &tree); break;
+        case CI_TREE_TASK: pass_task(copy, &tree); break;
         case CI_TREE_SCOPE: end_scope(copy, &tree); break;
         case CI_TREE_LEFT_OPEN: copy_left_open(copy, &tree); break;
         case CI_TREE_END: return;
@@ -408,9 +462,18 @@ static void add_worker(struct copy *copy, struct ci_worker *worker, int runtime)
         to->trace_error = ci_halt_ask_stack(worker);
 }
 
+static bool all_halted(const struct ci_halted *halted, const coir_runtime *runtime)
+{
+    for (int i = 0; i < runtime->worker_count; i++)
+        if (!ci_is_halted(halted, &runtime->workers[i]))
+            return false;
+    return true;
+}
+
 static void copy_worker(struct copy *copy, struct ci_worker *worker)
 {
     copy->worker = worker;
+    copy->all_halted = all_halted(copy->halted, worker->runtime);
     if (ci_snapshot_worker(copy->snapshot, copy->worker_index)->answered)
         copy_tree(copy, &worker->root);
 }
@@ -437,13 +500,45 @@ static void for_each_worker(struct copy *copy, copy_fn *fn)
                 fn(copy, &copy->halted->runtimes[i]->workers[j]);
 }
 
+static void list_tables(struct ci_snapshot *snapshot)
+{
+    memset(&snapshot->rows, 0, sizeof snapshot->rows);
+    ci_frame_tables_list(&snapshot->tables);
+    snapshot->tables.rows = &snapshot->rows;
+}
+
 void ci_snapshot_init(struct ci_snapshot *snapshot)
 {
     memset(snapshot, 0, sizeof *snapshot);
     snapshot->whole = true;
     snapshot->stack_time = stack_time;
-    ci_frame_tables_list(&snapshot->tables);
-    snapshot->tables.rows = &snapshot->rows;
+    list_tables(snapshot);
+}
+
+static void empty(struct ci_snapshot_array *array)
+{
+    array->count = 0;
+}
+
+void ci_snapshot_init_lean(struct ci_snapshot *snapshot, const struct ci_holder *wanted,
+                           size_t wanted_count)
+{
+    empty(&snapshot->tasks);
+    empty(&snapshot->lines);
+    empty(&snapshot->workers);
+    empty(&snapshot->seen);
+    empty(&snapshot->findings);
+    empty(&snapshot->parties);
+    snapshot->whole = snapshot->lean = true;
+    snapshot->error = 0;
+    snapshot->stack_time = stack_time;
+    snapshot->wanted = wanted;
+    snapshot->wanted_count = wanted_count;
+    snapshot->wanted_bits = 0;
+    for (size_t i = 0; i < wanted_count; i++)
+        snapshot->wanted_bits |= bit_of(wanted[i].task);
+    if (wanted_count)
+        list_tables(snapshot);
 }
 
 int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted)
@@ -466,6 +561,7 @@ void ci_snapshot_done(struct ci_snapshot *snapshot)
     free(snapshot->tasks.items);
     free(snapshot->lines.items);
     free(snapshot->workers.items);
+    free(snapshot->seen.items);
     free(snapshot->findings.items);
     free(snapshot->parties.items);
 }

@@ -52,12 +52,20 @@ struct ci_snapshot_task {
     bool left_a_scope_open; /* the function that opened one has returned */
     const void *opened_at;  /* by which call; NULL: not known any more */
     int holder;             /* the index of the task that holds what is waited for, or -1 */
+    bool holder_lives;      /* it was passed, whether or not it was copied */
     coir_time waited;       /* how long it has waited */
     int32_t cancelled;      /* the reason, or 0 */
     bool has_time;          /* what it waits for has a time: in `left` ns */
     coir_time left;
     coir_time deadline; /* how long from now, or COIR_NEVER */
     size_t first_line, line_count;
+};
+
+/* A task that was passed. */
+struct ci_snapshot_seen {
+    const void *id;
+    uint32_t number;
+    int32_t index; /* of its copy; -1: it was not copied */
 };
 
 struct ci_snapshot_worker {
@@ -76,8 +84,14 @@ struct ci_snapshot_array {
 };
 
 struct ci_snapshot {
-    struct ci_snapshot_array tasks, lines, workers, findings, parties;
-    bool whole; /* every task is in it: every worker has answered, and no task is on its way */
+    struct ci_snapshot_array tasks, lines, workers, seen, findings, parties;
+    bool whole; /* every task was passed: every worker has answered, and no task is on its way */
+    /* Copies only tasks that wait for a lock that a task holds, and those that have let a scope
+     * open; and those that are wanted. Only these with their stacks. */
+    bool lean;
+    const struct ci_holder *wanted;
+    size_t wanted_count;
+    uint64_t wanted_bits; /* of their addresses */
     int runtimes_left_out;
     int error; /* -ENOMEM */
     /* Whether the thread of a worker that does not answer may be interrupted for its stack; NULL:
@@ -114,6 +128,11 @@ void *ci_snapshot_add(struct ci_snapshot *snapshot, struct ci_snapshot_array *ar
 /* Before the halt: what need not be done in it. Of a library that is loaded after this, frames are
  * found by frame pointers. */
 void ci_snapshot_init(struct ci_snapshot *snapshot);
+
+/* The same for a lean one, which may have been used before: its memory stays. `wanted` too, until
+ * it was taken. */
+void ci_snapshot_init_lean(struct ci_snapshot *snapshot, const struct ci_holder *wanted,
+                           size_t wanted_count);
 
 /* Copies everything; of workers that did not answer, the stack of the thread. 0 or -ENOMEM. */
 int ci_snapshot_take(struct ci_snapshot *snapshot, const struct ci_halted *halted);

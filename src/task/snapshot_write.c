@@ -11,7 +11,7 @@
 #include "task/findings.h"
 #include "task/place.h"
 
-enum { SCHEMA = 1, FIRST_FRAMES = 8, FIRST_PARTIES = 20, INDENT_MOST = 200 };
+enum { SCHEMA = 1, FIRST_FRAMES = 8, INDENT_MOST = 200 };
 static const coir_time shown_wait = 5 * COIR_MS; /* less is 0.00 s */
 
 #define VERSION "%d.%d.%d"
@@ -180,7 +180,8 @@ static void put_text_holder(struct ci_dump_out *out, const struct ci_snapshot_ta
         return;
     ci_put(out, ", held by ");
     if (task->holder < 0) {
-        ci_put(out, out->snapshot->whole ? "a task that has ended" : "a task that is not shown");
+        ci_put(out, out->snapshot->whole && !task->holder_lives ? "a task that has ended"
+                                                                : "a task that is not shown");
         return;
     }
     const struct ci_snapshot_task *holder = ci_snapshot_task(out->snapshot, (size_t)task->holder);
@@ -762,7 +763,7 @@ int ci_snapshot_write_finding(const struct ci_snapshot *snapshot, size_t index, 
     out->fd = -1;
     int rc = ci_dump_out_init(out);
     if (rc == 0) {
-        put_text_finding(out, ci_finding_at(snapshot, index), FIRST_PARTIES);
+        put_text_finding(out, ci_finding_at(snapshot, index), CI_FINDING_PARTIES);
         snprintf(text, size, "%.*s", (int)out->len, out->buffer);
     }
     ci_dump_out_done(out);

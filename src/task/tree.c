@@ -142,12 +142,11 @@ static enum ci_tree_step after_task(struct ci_tree *tree, const struct ci_task *
 
 /* Goes on with a runnable of a task that can be read: from its cancel scope `at` outwards, then
  * with the members of what it awaits, and then with what follows the runnable. */
-static enum ci_tree_step go_on(struct ci_tree *tree, const struct ci_runnable *runnable,
-                               const struct ci_cancel_scope *at)
+static enum ci_tree_step go_on(struct ci_tree *tree, enum ci_tree_reach reach,
+                               const struct ci_runnable *runnable, const struct ci_cancel_scope *at)
 {
     const struct ci_task *task = runnable->task;
     const coir_future *future = runnable->inner;
-    enum ci_tree_reach reach = tree->reach(task, tree->arg);
     while (runnable) {
         for (; at; at = at->outer) {
             tree->runnable = runnable;
@@ -187,7 +186,7 @@ static enum ci_tree_step after_scope(struct ci_tree *tree)
         return CI_TREE_END;
     const struct ci_cancel_scope *at = &tree->scope->cancel_scope;
     tree->depth--;
-    return go_on(tree, at->runnable, at->outer);
+    return go_on(tree, tree->reach(at->runnable->task, tree->arg), at->runnable, at->outer);
 }
 
 void ci_tree_init(struct ci_tree *tree, const struct ci_scope *root, ci_tree_reach_fn *reach,
@@ -198,9 +197,10 @@ void ci_tree_init(struct ci_tree *tree, const struct ci_scope *root, ci_tree_rea
 
 static enum ci_tree_step into_task(struct ci_tree *tree, const struct ci_task *task)
 {
-    return tree->reach(task, tree->arg) == CI_TREE_NOTHING
+    enum ci_tree_reach reach = tree->reach(task, tree->arg);
+    return reach == CI_TREE_NOTHING
                ? after_task(tree, task)
-               : go_on(tree, &task->runnable, task->runnable.cancel_scopes);
+               : go_on(tree, reach, &task->runnable, task->runnable.cancel_scopes);
 }
 
 enum ci_tree_step ci_tree_next(struct ci_tree *tree)
@@ -208,7 +208,9 @@ enum ci_tree_step ci_tree_next(struct ci_tree *tree)
     switch (tree->step) {
     case CI_TREE_TASK: tree->step = into_task(tree, tree->task); break;
     case CI_TREE_SCOPE: tree->step = after_scope(tree); break;
-    case CI_TREE_LEFT_OPEN: tree->step = go_on(tree, tree->runnable, NULL); break;
+    case CI_TREE_LEFT_OPEN:
+        tree->step = go_on(tree, CI_TREE_EVERYTHING, tree->runnable, NULL);
+        break;
     case CI_TREE_END: tree->step = at_node(tree, tree->root, tree->root->tasks.next); break;
     }
     return tree->step;

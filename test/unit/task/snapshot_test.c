@@ -12,6 +12,7 @@
 #include "sys/clock.h"
 #include "sys/unwind.h"
 #include "task/current.h"
+#include "task/findings.h"
 #include "task/runtime.h"
 
 static struct ci_snapshot snapshot;
@@ -216,6 +217,102 @@ TEST(stacks_of_several_workers_are_asked_for_at_once)
     coir_config config = COIR_CONFIG;
     config.workers = 1 + DEAF;
     CHECK_EQ(test_run(&config, look_at_the_deaf, NULL), 0);
+}
+
+/* ---- lean ones ---- */
+
+enum { MANY = 2000 };
+static struct ci_snapshot lean;
+
+static void take_lean(const struct ci_holder *wanted, size_t wanted_count)
+{
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_halted halted = {.thread = ci_thread_mark(), .self = worker};
+    ci_snapshot_init_lean(&lean, wanted, wanted_count);
+    ci_unwind_here(&worker->halt.here);
+    ci_halt_call(worker);
+    ci_halt_all(&halted, COIR_S);
+    CHECK_EQ(ci_snapshot_take(&lean, &halted), 0);
+    ci_halt_release(&halted);
+    ci_findings_make(&lean);
+    CHECK_EQ(lean.error, 0);
+}
+
+static coir_mutex kept = COIR_MUTEX_INIT;
+
+static int keep(void *arg)
+{
+    CHECK_EQ(coir_mutex_lock(&kept), 0);
+    int rc = coir_event_wait(arg);
+    coir_mutex_unlock(&kept);
+    return rc;
+}
+
+static int wait_for_the_mutex(void *arg)
+{
+    (void)arg;
+    int rc = coir_mutex_lock(&kept);
+    if (rc == 0)
+        coir_mutex_unlock(&kept);
+    return rc;
+}
+
+/* What is copied does not grow with the number of tasks, and no stack is unwound but of a task that
+ * is wanted. */
+static void look_at_many(void)
+{
+    COIR_SERVING_SCOPE(scope);
+    for (int i = 0; i < MANY; i++)
+        go(scope, "one of many", i % 2 ? wait_for_the_event : choose, NULL);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    take_lean(NULL, 0);
+    CHECK_EQ(lean.seen.count, MANY + 1);
+    CHECK_EQ(lean.tasks.count, 0);
+    CHECK_EQ(lean.lines.count, 0);
+    CHECK_EQ(lean.tables.count, 0);
+    CHECK(sizeof(struct ci_snapshot_seen) == 16);
+
+    go(scope, "keeper", keep, &event);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    go(scope, "waiter", wait_for_the_mutex, NULL);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    take_lean(NULL, 0);
+    CHECK_EQ(lean.seen.count, MANY + 3);
+    CHECK_EQ(lean.tasks.count, 1);
+    CHECK_EQ(lean.lines.count, 0);
+    const struct ci_snapshot_task *waiter = ci_snapshot_task(&lean, 0);
+    CHECK(strcmp(waiter->name, "waiter") == 0 && waiter->note.object == &kept);
+    CHECK(waiter->holder < 0 && waiter->holder_lives);
+    CHECK_EQ(lean.findings.count, 0); /* its holder lives, though it is not copied */
+
+    struct ci_holder wanted[] = {{waiter->id, waiter->number},
+                                 waiter->note.holder,
+                                 {waiter->id, waiter->number + 1}}; /* another one of its record */
+    take_lean(wanted, 3);
+    CHECK_EQ(lean.tasks.count, 2);
+    CHECK(lean.lines.count > 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct ci_snapshot_task *task = ci_snapshot_task(&lean, i);
+        bool waits = strcmp(task->name, "waiter") == 0;
+        CHECK(waits || strcmp(task->name, "keeper") == 0);
+        CHECK(task->line_count > 1 && task->state == CI_TASK_WAITS);
+        CHECK_EQ(task->holder, waits ? 1 - (int)i : -1);
+    }
+    take_lean(&wanted[2], 1);
+    CHECK_EQ(lean.tasks.count, 1);
+    CHECK_EQ(lean.lines.count, 0);
+    ci_snapshot_done(&lean);
+    coir_scope_cancel(scope);
+}
+
+TEST_SIM(a_lean_snapshot_copies_what_findings_need)
+{
+    look_at_many();
+}
+
+TEST_REAL(a_lean_snapshot_of_a_real_worker_copies_what_findings_need)
+{
+    look_at_many();
 }
 
 /* ---- a deep tree ---- */
