@@ -1,4 +1,4 @@
-/* An HTTP server under every fault: an answer that says 200 is the right one, whole and in its
+/* An HTTP server under every fault: an answer of a handler is the right one, whole and in its
  * place. When the faults are over every client is answered, and a connection that the client has
  * half-closed, or leaves idle, is closed by the server in time. Clients pause for so long that
  * their connections rest (task/rest.h), and the server drains now and then. */
@@ -13,7 +13,15 @@
 #include "chaos.h"
 #include "scenario.h"
 
-enum { CLIENTS = 3, REQUESTS_MOST = 6, BODY_MOST = 20000, FILE_SIZE = 5000 };
+enum {
+    CLIENTS = 3,
+    REQUESTS_MOST = 6,
+    ROW_MOST = 200,
+    HEAD_MOST = 200,
+    BODY_MOST = 20000,
+    SMALL_MOST = 700,
+    FILE_SIZE = 5000
+};
 
 static struct chaos chaos;
 static const coir_time idle_timeout = 5 * COIR_S, patience = 2 * COIR_S;
@@ -38,6 +46,24 @@ static int say_number(coir_request *req, coir_response *res, void *arg)
     (void)arg;
     unsigned number;
     return number_of(req, res, &number) ? coir_respond_text(res, 200, "%u", number) : 0;
+}
+
+/* Some of which have the same place in prefix.h. */
+static int status_of(unsigned number)
+{
+    static const int statuses[] = {200, 403, 404, 201};
+    return statuses[number % 4];
+}
+
+static int say_status(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    unsigned number;
+    char bytes[SMALL_MOST];
+    if (!number_of(req, res, &number))
+        return 0;
+    bytes_make(bytes, number, 0, number % SMALL_MOST);
+    return coir_respond(res, status_of(number), "text/plain", bytes, number % SMALL_MOST);
 }
 
 /* What the head says; "" or NULL: there is no memory for it. */
@@ -189,6 +215,7 @@ static int make_page(void)
 static int route_all(coir_router *router)
 {
     int rc = coir_route(router, "GET", "/number/{number}", say_number, NULL);
+    rc = rc < 0 ? rc : coir_route(router, "GET", "/status/{number}", say_status, NULL);
     rc = rc < 0 ? rc : coir_route(router, "GET", "/slow/{number}", be_slow, NULL);
     rc = rc < 0 ? rc : coir_route(router, "GET", "/much/{number}", send_much, NULL);
     rc = rc < 0 ? rc : coir_route(router, "GET", "/file/{number}", send_file, NULL);
@@ -237,8 +264,9 @@ static coir_host *start_server(struct chaos *of)
 
 /* ---- the clients ---- */
 
-enum kind { NUMBER, SLOW, MUCH, FILE_, HEAD, BODY, WHOLE, KINDS };
-static const char *const names[] = {"number", "slow", "much", "file", "head", "body", "whole"};
+enum kind { NUMBER, STATUS, SLOW, MUCH, FILE_, HEAD, BODY, WHOLE, KINDS };
+static const char *const names[] = {"number", "status", "slow", "much",
+                                    "file",   "head",   "body", "whole"};
 
 /* What the client does when it has sent its requests: closes the connection after the answers;
  * half-closes at once, which may share a segment with the last request; or stays. */
@@ -247,10 +275,11 @@ enum ending { CLOSE, HALF_CLOSE, STAY, ENDINGS };
 struct visit {
     coir_stream *stream;
     enum ending ending;
+    bool row;
     int count, pauses_before; /* this request, if there is one */
-    coir_time pause;
-    enum kind kinds[REQUESTS_MOST];
-    unsigned numbers[REQUESTS_MOST];
+    coir_time pause, late;    /* late: it reads only after that */
+    enum kind kinds[ROW_MOST];
+    unsigned numbers[ROW_MOST];
 };
 
 /* Writes in pieces of any size, sometimes slowly. */
@@ -275,30 +304,61 @@ static int pause_once(const struct visit *visit, int request)
     return visit->pauses_before == request ? coir_sleep_for(visit->pause) : 0;
 }
 
+static size_t body_of(const struct visit *visit, int i)
+{
+    bool has_body = visit->kinds[i] == BODY || visit->kinds[i] == WHOLE;
+    return has_body ? visit->numbers[i] % BODY_MOST : 0;
+}
+
+static size_t make_head(const struct visit *visit, int i, char *head)
+{
+    enum kind kind = visit->kinds[i];
+    unsigned number = visit->numbers[i];
+    return (size_t)snprintf(
+        head, HEAD_MOST,
+        "%s /%s/%u?other=&number=%u HTTP/1.1\r\nHost: server\r\nX-Number: %u\r\n"
+        "Content-Length: %zu\r\n\r\n",
+        kind == BODY || kind == WHOLE ? "POST" : "GET", names[kind], number, number, number,
+        body_of(visit, i));
+}
+
+static int ask_one(const struct visit *visit, int i)
+{
+    char head[HEAD_MOST];
+    size_t len = body_of(visit, i);
+    int rc = pause_once(visit, i);
+    rc = rc < 0 ? rc : write_pieces(visit->stream, head, make_head(visit, i, head));
+    if (rc < 0 || !len)
+        return rc;
+    char *body = malloc(len);
+    if (!body)
+        return -ENOMEM;
+    bytes_make(body, visit->numbers[i], 0, len);
+    rc = write_pieces(visit->stream, body, len);
+    free(body);
+    return rc;
+}
+
+/* In one write: they reach the server together. */
+static int ask_row(const struct visit *visit)
+{
+    char *heads = malloc((size_t)visit->count * HEAD_MOST);
+    size_t len = 0;
+    if (!heads)
+        return -ENOMEM;
+    for (int i = 0; i < visit->count; i++)
+        len += make_head(visit, i, heads + len);
+    int rc = coir_write_all(visit->stream, heads, len);
+    free(heads);
+    return rc;
+}
+
 static int ask(void *arg)
 {
     const struct visit *visit = arg;
-    int rc = 0;
-    for (int i = 0; rc == 0 && i < visit->count; i++) {
-        char head[200];
-        unsigned number = visit->numbers[i];
-        bool has_body = visit->kinds[i] == BODY || visit->kinds[i] == WHOLE;
-        size_t len = has_body ? number % BODY_MOST : 0;
-        int n = snprintf(head, sizeof head,
-                         "%s /%s/%u?other=&number=%u HTTP/1.1\r\nHost: server\r\nX-Number: %u\r\n"
-                         "Content-Length: %zu\r\n\r\n",
-                         has_body ? "POST" : "GET", names[visit->kinds[i]], number, number, number,
-                         len);
-        if ((rc = pause_once(visit, i)) < 0 ||
-            (rc = write_pieces(visit->stream, head, (size_t)n)) < 0 || !has_body)
-            continue;
-        char *body = malloc(len + 1);
-        if (!body)
-            return -ENOMEM;
-        bytes_make(body, number, 0, len);
-        rc = write_pieces(visit->stream, body, len);
-        free(body);
-    }
+    int rc = visit->row ? ask_row(visit) : 0;
+    for (int i = 0; !visit->row && rc == 0 && i < visit->count; i++)
+        rc = ask_one(visit, i);
     return rc == 0 && visit->ending == HALF_CLOSE ? coir_shutdown_write(visit->stream) : rc;
 }
 
@@ -342,41 +402,44 @@ static int read_head(struct reader *reader, int *ret_status, size_t *ret_len)
     return 0;
 }
 
-/* The answer to one request: 0, or why there is none. One that says 200 is right. */
+/* The answer to one request: 0, or why there is none. One that has the right status is right; the
+ * others are the server's own, and say that something is wrong. */
 static int hear_answer(struct reader *reader, enum kind kind, unsigned number)
 {
-    int status;
+    int status, right_status = kind == STATUS ? status_of(number) : 200;
     size_t len;
     char text[20];
     int rc = read_head(reader, &status, &len), digits = snprintf(text, sizeof text, "%u", number);
     if (rc < 0)
         return rc;
-    size_t expected = kind == MUCH    ? number % BODY_MOST
-                      : kind == FILE_ ? FILE_SIZE
-                                      : (size_t)digits;
-    if (status == 200 && len != expected)
+    size_t expected = kind == MUCH     ? number % BODY_MOST
+                      : kind == STATUS ? number % SMALL_MOST
+                      : kind == FILE_  ? FILE_SIZE
+                                       : (size_t)digits;
+    bool answered = status == right_status;
+    if (answered ? len != expected : status < 400 || status == 403 || status == 404)
         __builtin_trap();
-    if (status != 200)
+    if (!answered)
         kind = MUCH; /* of any length, and not looked at */
     for (size_t at = 0, n; at < len; at += n, reader->start += n) {
         if (reader->start == reader->end && (rc = fill(reader)) < 0)
             return rc;
         n = reader->end - reader->start < len - at ? reader->end - reader->start : len - at;
         const char *bytes = reader->bytes + reader->start;
-        bool right = kind == MUCH    ? bytes_are(bytes, number, at, n)
-                     : kind == FILE_ ? bytes_are(bytes, 0, at, n)
-                                     : memcmp(bytes, text + at, n) == 0;
-        if (status == 200 && !right)
+        bool right = kind == MUCH || kind == STATUS ? bytes_are(bytes, number, at, n)
+                     : kind == FILE_                ? bytes_are(bytes, 0, at, n)
+                                                    : memcmp(bytes, text + at, n) == 0;
+        if (answered && !right)
             __builtin_trap();
     }
-    return status == 200 ? 0 : -EPROTO;
+    return answered ? 0 : -EPROTO;
 }
 
 static int hear(void *arg)
 {
     const struct visit *visit = arg;
     struct reader reader = {.stream = visit->stream};
-    int rc = 0;
+    int rc = visit->late ? coir_sleep_for(visit->late) : 0;
     for (int i = 0; i < visit->count && (rc == 0 || rc == -EPROTO); i++)
         rc = hear_answer(&reader, visit->kinds[i], visit->numbers[i]);
     return rc;
@@ -393,15 +456,20 @@ static int hear_end(const struct visit *visit)
     return (int)n;
 }
 
+/* A few requests of any kind, or many small ones in a row, whose answers fill the output, and the
+ * system's buffers if the client reads late. */
 static int visit(int client)
 {
     (void)client;
-    struct visit now = {.count = 1 + (int)chaos_below(&chaos, REQUESTS_MOST),
+    bool row = chaos_below(&chaos, 5) == 0;
+    struct visit now = {.row = row,
+                        .count = 1 + (int)chaos_below(&chaos, row ? ROW_MOST : REQUESTS_MOST),
                         .pauses_before = (int)chaos_below(&chaos, REQUESTS_MOST),
                         .pause = (coir_time)chaos_below(&chaos, (uint64_t)pause_most),
+                        .late = row ? (coir_time)chaos_below(&chaos, COIR_S) : 0,
                         .ending = (enum ending)chaos_below(&chaos, ENDINGS)};
     for (int i = 0; i < now.count; i++) {
-        now.kinds[i] = (enum kind)chaos_below(&chaos, KINDS);
+        now.kinds[i] = row ? STATUS : (enum kind)chaos_below(&chaos, KINDS);
         now.numbers[i] = (unsigned)chaos_below(&chaos, 1000000);
     }
     COIR_DEADLINE(coir_in(20 * COIR_S));
