@@ -31,13 +31,15 @@ CI_INLINE void trace_end(const struct ci_worker *worker, const struct ci_io_op *
 static void on_done(struct ci_op *io)
 {
     struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
-    trace_end(ci_worker_current, op, io->result);
+    struct ci_worker *worker = ci_worker_current;
     leave_slot(op);
     op->future.result = io->result;
     if (ci_unlikely(io->result == -ECANCELED && op->future.state))
         /* the completion of a cancel request: the result is its reason, which may be -ETIME */
         op->future.result = (int32_t)op->future.state;
-    ci_wake(ci_worker_current, op->runnable, &op->future);
+    ci_wake(worker, op->runnable, &op->future);
+    /* last, so that it is a jump, and nothing has to be kept over a call */
+    trace_end(worker, op, io->result);
 }
 
 CI_INLINE bool start(struct ci_worker *worker, struct ci_io_op *op, coir_stream *stream)

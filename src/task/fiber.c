@@ -28,7 +28,7 @@
 
 static coir_future *fiber_poll(coir_future *back);
 
-const coir_future_kind ci_fiber_kind = COIR_FUTURE_KIND("running", fiber_poll, NULL);
+const coir_future_kind ci_fiber_kind = COIR_FUTURE_KIND("its turn", fiber_poll, NULL);
 
 /* Switches from the worker's own stack to a fiber; returns when a fiber parks or ends with no other
  * fiber to switch to. */

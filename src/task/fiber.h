@@ -71,4 +71,10 @@ void ci_fiber_init(void *record);
  * Takes that off the queue. NULL: the worker's own stack goes on, perhaps with another. */
 struct ci_fiber *ci_next_fiber_behind(struct ci_worker *worker, struct ci_runnable *runnable);
 
+/* On a worker that is traced, where `runnable`, which is next in the run queue, is at a fiber:
+ * records the turn that ends, begins that of the fiber, and returns it to be switched to. NULL: the
+ * worker's own stack goes on. */
+CI_NOINLINE struct ci_fiber *ci_next_fiber_traced(struct ci_worker *worker,
+                                                  struct ci_runnable *runnable);
+
 #endif

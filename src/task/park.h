@@ -30,9 +30,13 @@ CI_INLINE void ci_fiber_switch_entered(struct ci_worker *worker, struct ci_runna
 CI_INLINE struct ci_fiber *ci_next_fiber(struct ci_worker *worker)
 {
     struct ci_runnable *runnable = worker->ready;
-    if (!runnable || --worker->switches_left < 0)
+    if (!runnable)
         return NULL;
     coir_future *inner = runnable->inner;
+    if (ci_unlikely(--worker->switches_left < 0))
+        return worker->trace && inner->kind == &ci_fiber_kind
+                   ? ci_next_fiber_traced(worker, runnable)
+                   : NULL;
     if (ci_unlikely(inner->kind != &ci_fiber_kind))
         return ci_next_fiber_behind(worker, runnable);
     struct ci_fiber *fiber = ci_fiber_of(inner);

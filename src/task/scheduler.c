@@ -61,10 +61,11 @@ static CI_NOINLINE void run_one_watched(struct ci_worker *worker)
         run_one(worker, runnable);
         return;
     }
-    struct ci_trace_turn turn;
-    ci_trace_begin_turn(&turn, worker, runnable);
+    struct ci_trace *trace = worker->trace; /* it may end in the turn, but is kept */
+    ci_trace_begin_turn(trace, worker, runnable);
     run_one(worker, runnable);
-    ci_trace_end_turn(&turn);
+    if (ci_trace_is_in_turn(trace)) /* in this one, or one that followed it (fiber.c) */
+        ci_trace_end_turn(trace);
 }
 
 /* Clears the alert, so everything that an alert may announce is looked at here. True: the run has

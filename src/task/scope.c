@@ -144,8 +144,9 @@ static CI_NOINLINE int wait_for_tasks(struct ci_worker *worker, struct ci_scope 
 {
     struct ci_fiber *fiber = worker->fiber;
     struct scope_op *op = CI_FIBER_OP(fiber, struct scope_op);
-    *op = (struct scope_op){{&scope_kind.future, &fiber->back, 0, 0}, worker->runnable, scope};
-    scope->waiter = ci_leaf_suspend(worker, &op->future);
+    *op = (struct scope_op){
+        {&scope_kind.future, &fiber->back, worker->loop.now, 0}, worker->runnable, scope};
+    scope->waiter = ci_leaf_suspend_timed(worker, &op->future);
     ci_park_here(worker, fiber);
     /* positive: it was not cancelled, and is still the time of waiter.h 1 */
     return op->future.result < 0 ? (int)op->future.result : result_of(scope);

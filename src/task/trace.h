@@ -1,9 +1,9 @@
-/* The trace of a worker: a ring of its newest events. Turns and wake-ups are recorded by the
- * worker's own stack between turns, so they cost nothing where it is off: a traced worker's
- * switches all go by way of that stack (worker.h, switches_max), what a turn has woken is what it
- * has added to the run queue, and what the loop has woken is what is there when the next turn
- * begins. Operations that wait are recorded where they begin and end (trace_point.h), by one branch
- * where it is off.
+/* The trace of a worker: a ring of its newest events. Turns and wake-ups are recorded between
+ * turns, so they cost nothing where it is off: a traced worker has no direct switches left
+ * (worker.h, switches_max), so that all its turns end on the worker's own stack or in
+ * ci_next_fiber_traced. What a turn has woken is what it has added to the run queue, and what the
+ * loop has woken is what is there when the next turn begins. Operations that wait are recorded
+ * where they begin and end (trace_point.h), by one branch where it is off.
  *
  * The clock is read at the end of each turn, and when the loop has waited. What is recorded in
  * between gets the time that is read next.
@@ -70,6 +70,20 @@ struct ci_trace_event {
 };
 _Static_assert(sizeof(struct ci_trace_event) == 32, "two in a cache line");
 
+/* The turn that is being recorded. */
+struct ci_trace_turn {
+    struct ci_task *task; /* NULL: none is */
+    const struct ci_worker *worker;
+    struct ci_runnable **tail; /* of the run queue, when it began */
+    const void *root;
+    const void *fn; /* the task's function, or NULL; for probes */
+    uint64_t began; /* ticks */
+    const char *name;
+    struct ci_stats_name *stats; /* by that name, or NULL */
+    uint8_t kind;                /* enum ci_trace_kind */
+    bool remote;                 /* the task is (remote.c) */
+};
+
 struct ci_trace {
     struct ci_trace_event *events;
     size_t size; /* a power of two */
@@ -90,30 +104,21 @@ struct ci_trace {
     struct ci_trace *before;          /* replaced in this turn: freed after it */
     struct ci_recorder *recorder;     /* NULL: none */
     int (*tell)(struct ci_recorder *recorder, const char *reason);
-};
-
-/* A turn that is being recorded. */
-struct ci_trace_turn {
-    struct ci_trace *trace;
-    struct ci_task *task;
-    const struct ci_worker *worker;
-    struct ci_runnable **tail; /* of the run queue, when it began */
-    const void *root;
-    const void *fn; /* the task's function, or NULL; for probes */
-    uint64_t began; /* ticks */
-    const char *name;
-    struct ci_stats_name *stats; /* by that name, or NULL */
-    uint8_t kind;                /* enum ci_trace_kind */
-    bool remote;                 /* the task is (remote.c) */
+    struct ci_trace_turn turn;
 };
 
 /* Before a runnable has its turn, and after it. */
-void ci_trace_begin_turn(struct ci_trace_turn *turn, struct ci_worker *worker,
-                         struct ci_runnable *runnable);
-void ci_trace_end_turn(const struct ci_trace_turn *turn);
+void ci_trace_begin_turn(struct ci_trace *trace, const struct ci_worker *worker,
+                         const struct ci_runnable *runnable);
+void ci_trace_end_turn(struct ci_trace *trace);
+
+static inline bool ci_trace_is_in_turn(const struct ci_trace *trace)
+{
+    return trace->turn.task;
+}
 
 /* An operation: see trace_point.h. */
-CI_COLD void ci_trace_note(struct ci_trace *trace, enum ci_trace_kind kind,
+CI_COLD void ci_trace_note(const struct ci_worker *worker, enum ci_trace_kind kind,
                            const struct ci_task *task, const void *op,
                            union ci_trace_detail detail);
 

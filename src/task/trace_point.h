@@ -6,9 +6,9 @@
 #include "task/trace.h"
 
 /* On the worker. */
-#define ci_trace_point(worker, kind, task, op, ...)                                             \
-    (ci_unlikely((worker)->trace != NULL)                                                       \
-         ? ci_trace_note((worker)->trace, kind, task, op, (union ci_trace_detail){__VA_ARGS__}) \
+#define ci_trace_point(worker, kind, task, op, ...)                                    \
+    (ci_unlikely((worker)->trace != NULL)                                              \
+         ? ci_trace_note(worker, kind, task, op, (union ci_trace_detail){__VA_ARGS__}) \
          : (void)0)
 
 #endif

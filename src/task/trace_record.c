@@ -7,6 +7,7 @@
 #include "base/character.h"
 #include "sys/clock.h"
 #include "task/describe.h"
+#include "task/park.h"
 #include "task/probe.h"
 #include "task/runtime.h"
 #include "task/waiter.h"
@@ -37,10 +38,10 @@ CI_INLINE void read_clock(struct ci_trace *trace)
             trace->events[i & (trace->size - 1)].at = trace->now & ((uint64_t)-1 >> 4);
 }
 
-void ci_trace_note(struct ci_trace *trace, enum ci_trace_kind kind, const struct ci_task *task,
-                   const void *op, union ci_trace_detail detail)
+void ci_trace_note(const struct ci_worker *worker, enum ci_trace_kind kind,
+                   const struct ci_task *task, const void *op, union ci_trace_detail detail)
 {
-    struct ci_trace_event *event = record(trace, kind, task);
+    struct ci_trace_event *event = record(worker->trace, kind, task);
     event->at = 0;
     event->op = op;
     event->detail = detail;
@@ -80,7 +81,7 @@ CI_INLINE void record_wait(struct ci_trace *trace, struct ci_trace_event *ran,
 {
     const coir_future *inner = task->runnable.inner;
     const void *object = ci_object_of(inner);
-    ran->awaits = inner->kind == &ci_fiber_kind ? "its turn" : inner->kind->name;
+    ran->awaits = inner->kind->name;
     if (!object)
         return;
     struct ci_trace_event *waits = record(trace, CI_TRACE_WAITS, task);
@@ -91,11 +92,12 @@ CI_INLINE void record_wait(struct ci_trace *trace, struct ci_trace_event *ran,
 }
 
 /* What the turn says of its task, which may be gone after it. */
-CI_INLINE void name_turn(struct ci_trace_turn *turn, const struct ci_task *task, bool begins)
+CI_INLINE void name_turn(struct ci_trace *trace, const struct ci_task *task, bool begins)
 {
+    struct ci_trace_turn *turn = &trace->turn;
     turn->name = task->name;
-    turn->stats = ci_stats_of(turn->trace->stats, task->name, begins);
-    if (turn->stats && ci_likely(ci_stats_is_named(turn->trace->stats, turn->stats))) {
+    turn->stats = ci_stats_of(trace->stats, task->name, begins);
+    if (turn->stats && ci_likely(ci_stats_is_named(trace->stats, turn->stats))) {
         turn->kind = CI_TRACE_RAN_NAMED;
         turn->root = turn->stats->name;
         return;
@@ -104,23 +106,22 @@ CI_INLINE void name_turn(struct ci_trace_turn *turn, const struct ci_task *task,
     turn->kind = root ? CI_TRACE_RAN_FUTURE : CI_TRACE_RAN;
     turn->root = root ? root->kind->name : (const void *)(uintptr_t)task->root.fn;
     if (task->name)
-        record_name(turn->trace, task);
+        record_name(trace, task);
 }
 
-void ci_trace_begin_turn(struct ci_trace_turn *turn, struct ci_worker *worker,
-                         struct ci_runnable *runnable)
+CI_INLINE void begin_turn(struct ci_trace *trace, const struct ci_worker *worker,
+                          const struct ci_runnable *runnable)
 {
-    struct ci_trace *trace = worker->trace;
+    struct ci_trace_turn *turn = &trace->turn;
     struct ci_task *task = runnable->task;
     bool begins = runnable->inner == &task->root.future;
-    turn->trace = trace;
     turn->task = task;
     turn->worker = worker;
     turn->tail = worker->ready_tail;
     turn->began = trace->now;
     if (ci_unlikely(turn->remote = task->cancel != NULL))
         trace->ended = NULL;
-    name_turn(turn, task, begins);
+    name_turn(trace, task, begins);
     ci_stats_began(trace->stats, turn->stats, turn->began);
     if (begins && turn->stats)
         ci_bump(&turn->stats->begun);
@@ -132,18 +133,19 @@ void ci_trace_begin_turn(struct ci_trace_turn *turn, struct ci_worker *worker,
 
 /* A record that was given back in the turn is the first of the free ones; one of a remote task may
  * be on another worker. */
-CI_INLINE bool has_ended(const struct ci_trace_turn *turn)
+CI_INLINE bool has_ended(const struct ci_trace *trace)
 {
+    const struct ci_trace_turn *turn = &trace->turn;
     return ci_unlikely(turn->remote)
-               ? turn->trace->ended == turn->task
+               ? trace->ended == turn->task
                : (const void *)turn->worker->tasks.free == (const void *)turn->task;
 }
 
-void ci_trace_end_turn(const struct ci_trace_turn *turn)
+CI_INLINE void end_turn(struct ci_trace *trace)
 {
-    struct ci_trace *trace = turn->trace;
-    struct ci_task *task = turn->task;
-    bool ended = has_ended(turn);
+    struct ci_trace_turn *turn = &trace->turn;
+    const struct ci_task *task = turn->task;
+    bool ended = has_ended(trace);
     read_clock(trace);
     struct ci_trace_event *ran = record(trace, (enum ci_trace_kind)turn->kind, task);
     ran->root = turn->root;
@@ -156,8 +158,38 @@ void ci_trace_end_turn(const struct ci_trace_turn *turn)
     if (ended && turn->stats)
         ci_bump(&turn->stats->ended);
     ci_stats_ended(trace->stats, turn->stats, turn->began, trace->now);
+    turn->task = NULL;
     if (ci_unlikely(trace->slow_turn && turn->began + trace->slow_turn < trace->now))
         trace->tell(trace->recorder, "a slow turn");
+}
+
+void ci_trace_begin_turn(struct ci_trace *trace, const struct ci_worker *worker,
+                         const struct ci_runnable *runnable)
+{
+    begin_turn(trace, worker, runnable);
+}
+
+void ci_trace_end_turn(struct ci_trace *trace)
+{
+    end_turn(trace);
+}
+
+struct ci_fiber *ci_next_fiber_traced(struct ci_worker *worker, struct ci_runnable *runnable)
+{
+    struct ci_trace *trace = worker->trace;
+    if (!trace->switches_max || !ci_trace_is_in_turn(trace))
+        return NULL;
+    worker->switches_left = 0;
+    end_turn(trace);
+    uint64_t ticks = trace->now;
+    if (ticks - worker->polled_at > worker->poll_interval)
+        return NULL; /* the loop looks at its events */
+    ci_pop_ready(worker);
+    begin_turn(trace, worker, runnable);
+    worker->budget = worker->budget_max;
+    struct ci_fiber *fiber = ci_fiber_of(runnable->inner);
+    ci_fiber_switch_entered(worker, runnable, fiber);
+    return fiber;
 }
 
 /* In the first turn that is traced: what is queued was woken before. */

@@ -141,6 +141,79 @@ TEST_REAL(every_turn_has_a_cause)
     coir_channel_free(channel);
 }
 
+/* Fibers that switch to each other directly. */
+TEST_REAL(each_turn_of_fibers_that_alternate_is_recorded)
+{
+    CHECK_EQ(coir_trace_start(1 << 10), 0);
+    COIR_SCOPE(scope);
+    go(scope, "one", yield_often, NULL);
+    go(scope, "other", yield_often, NULL);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    char *text = written();
+    CHECK_EQ(count(text, "\"name\":\"one\""), 101);
+    CHECK_EQ(count(text, "\"name\":\"other\""), 101);
+    CHECK_EQ(coir_trace_stop(), 0);
+}
+
+static bool asleep;
+
+static int yields_while_others_sleep(void *arg)
+{
+    (void)arg;
+    while (asleep)
+        CHECK_EQ(coir_yield(), 0);
+    return 0;
+}
+
+static int sleeps(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    asleep = false;
+    return 0;
+}
+
+TEST_REAL(fibers_that_alternate_let_the_loop_look_at_its_events)
+{
+    asleep = true;
+    CHECK_EQ(coir_trace_start(64), 0);
+    COIR_SCOPE(scope);
+    go(scope, "one", yields_while_others_sleep, NULL);
+    go(scope, "other", yields_while_others_sleep, NULL);
+    go(scope, "sleeper", sleeps, NULL);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_trace_stop(), 0);
+}
+
+/* The worker's own, in this turn: between direct switches. */
+static int traces_again_and_again(void *arg)
+{
+    (void)arg;
+    struct ci_worker *worker = ci_worker_current;
+    for (size_t i = 0; i < 50; i++) {
+        CHECK_EQ(ci_trace_begin(worker, i % 2 ? 64 : 128), 0);
+        for (size_t turns = i % 4; turns > 0; turns--)
+            CHECK_EQ(coir_yield(), 0);
+        ci_trace_end(worker);
+        for (size_t turns = i % 3; turns > 0; turns--)
+            CHECK_EQ(coir_yield(), 0);
+    }
+    return 0;
+}
+
+TEST_REAL(a_trace_begins_and_ends_in_turns)
+{
+    int32_t switches_max = ci_worker_current->switches_max;
+    COIR_SCOPE(scope);
+    go(scope, "one", yield_often, NULL);
+    go(scope, "other", yield_often, NULL);
+    go(scope, "tracer", traces_again_and_again, NULL);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(ci_worker_current->switches_max, switches_max);
+    CHECK(!ci_worker_current->trace);
+    CHECK(!ci_trace_is_in_turn(ci_worker_current->kept_trace));
+}
+
 /* In the same memory, which is short of the whole name in no event. */
 static char name_in_turn[100];
 
