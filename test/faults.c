@@ -122,6 +122,27 @@ static bool start(struct ci_driver *driver, struct ci_op *op)
     return complete;
 }
 
+/* As those that are started: they may fail, or be short. */
+static ssize_t read_now(struct ci_driver *driver, coir_fd fd, void *buf, size_t len, bool ancillary)
+{
+    struct faulty *faulty = self(driver);
+    struct ci_op op = {.kind = CI_OP_READ, .len = len};
+    if (fails(faulty))
+        return error_for(faulty, &op);
+    shorten(faulty, &op);
+    return roll(faulty) ? -EAGAIN : ci_driver_read_now(faulty->real, fd, buf, op.len, ancillary);
+}
+
+static ssize_t write_now(struct ci_driver *driver, coir_fd fd, const void *data, size_t len)
+{
+    struct faulty *faulty = self(driver);
+    struct ci_op op = {.kind = CI_OP_WRITE, .len = len};
+    if (fails(faulty))
+        return error_for(faulty, &op);
+    shorten(faulty, &op);
+    return roll(faulty) ? -EAGAIN : ci_driver_write_now(faulty->real, fd, data, op.len);
+}
+
 static bool cancel(struct ci_driver *driver, struct ci_op *op)
 {
     struct faulty *faulty = self(driver);
@@ -394,6 +415,8 @@ static void free_driver(struct ci_driver *driver)
 static const struct ci_driver_kind faulty_kind = {
     .name = "faulty",
     .start = start,
+    .read_now = read_now,
+    .write_now = write_now,
     .cancel = cancel,
     .wait = wait_ops,
     .wake = wake,

@@ -166,6 +166,12 @@ struct ci_driver_kind {
     bool simulated;
     bool (*start)(struct ci_driver *driver, struct ci_op *op);
     bool (*cancel)(struct ci_driver *driver, struct ci_op *op);
+    /* Attempt a read from a stream, or a write to it, that has no other in flight, without an
+     * operation: the result; -EAGAIN: it has to be started as one. `ancillary`: of a read, as in
+     * struct ci_op. NULL functions: each has to be started. */
+    ssize_t (*read_now)(struct ci_driver *driver, coir_fd fd, void *buf, size_t len,
+                        bool ancillary);
+    ssize_t (*write_now)(struct ci_driver *driver, coir_fd fd, const void *data, size_t len);
 
     /* Waits for events until `deadline` (0: not at all; COIR_NEVER: without end) and completes
      * operations. 0, or a negative error that has persisted: no wait works any more. */
@@ -281,6 +287,19 @@ static inline bool ci_driver_start(struct ci_driver *driver, struct ci_op *op)
         driver->calling = false;
     ci_debug_check(completed == !op->pending, "driver/driver.h 2");
     return completed;
+}
+
+static inline ssize_t ci_driver_read_now(struct ci_driver *driver, coir_fd fd, void *buf,
+                                         size_t len, bool ancillary)
+{
+    return driver->kind->read_now ? driver->kind->read_now(driver, fd, buf, len, ancillary)
+                                  : -EAGAIN;
+}
+
+static inline ssize_t ci_driver_write_now(struct ci_driver *driver, coir_fd fd, const void *data,
+                                          size_t len)
+{
+    return driver->kind->write_now ? driver->kind->write_now(driver, fd, data, len) : -EAGAIN;
 }
 
 static inline bool ci_driver_cancel(struct ci_driver *driver, struct ci_op *op)

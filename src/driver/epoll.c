@@ -68,16 +68,16 @@ static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int 
 {
     struct epoll_selector *epoll = self(selector);
     int n = ci_eventpoll_wait(&epoll->epoll, epoll->events, ready_max < BATCH ? ready_max : BATCH,
-                              timeout),
-        count = 0;
+                              timeout);
+    struct ci_ready *to = ready;
     for (int i = 0; i < n; i++) {
         uint64_t data = epoll->events[i].data.u64;
         if (data == wakeup_data)
             continue; /* edge-triggered: it need not be drained */
-        ready[count++] = (struct ci_ready){(coir_fd)(uint32_t)data, (uint32_t)(data >> 32),
-                                           ci_events_of_poll(epoll->events[i].events)};
+        *to++ = (struct ci_ready){(coir_fd)(uint32_t)data, (uint32_t)(data >> 32),
+                                  ci_events_of_poll(epoll->events[i].events)};
     }
-    return n < 0 ? n : count;
+    return n < 0 ? n : (int)(to - ready);
 }
 
 static coir_fd descriptor(struct ci_selector *selector)

@@ -10,7 +10,7 @@
 
 static inline uint32_t ci_events_of_poll(uint32_t mask)
 {
-    if (ci_likely(mask == POLLIN || mask == POLLOUT || mask == (POLLIN | POLLOUT)))
+    if (ci_likely(!(mask & ~(uint32_t)(POLLIN | POLLOUT))))
         return (mask & POLLIN ? COIR_READ : 0u) | (mask & POLLOUT ? COIR_WRITE : 0u);
     uint32_t events = 0;
     if (mask & POLLIN)

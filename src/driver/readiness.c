@@ -20,7 +20,7 @@
 #include "base/time.h"
 #include "driver/count.h"
 #include "driver/kernel.h"
-#include "driver/readiness_slot.h"
+#include "driver/readiness_transfer.h"
 #include "sys/call.h"
 #include "sys/clock.h"
 #include "sys/socket_call.h"
@@ -38,6 +38,7 @@ struct readiness {
     size_t slot_count;
     struct ci_op *ended, **ended_tail; /* to be completed: see 1 */
     int failed_waits;                  /* in a row */
+    bool rearms;                       /* the selector does */
     const coir_allocator *allocator;
 };
 
@@ -64,12 +65,14 @@ static int reserve_all(struct ci_driver *driver, size_t count)
                             &readiness->slot_count, sizeof(struct ci_slot), count);
 }
 
-static void park(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
+/* False, as start returns for what is in flight. */
+CI_INLINE bool park(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
 {
     readiness->base.pending++;
     op->pending = WAITING;
     op->next = slot->ops;
     slot->ops = op;
+    return false;
 }
 
 static void unlink_op(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
@@ -121,8 +124,7 @@ static bool start_once(struct readiness *readiness, struct ci_slot *slot, struct
     int rc = ci_slot_register_once(readiness->selector, slot, op);
     if (rc < 0)
         return ci_op_complete(op, rc);
-    park(readiness, slot, op);
-    return false;
+    return park(readiness, slot, op);
 }
 
 static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
@@ -139,7 +141,7 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
     }
     if (ci_unlikely(slot->use != use))
         ci_slot_claim(slot, use);
-    if (op->once && !slot->ops && !readiness->selector->kind->rearm)
+    if (op->once && !slot->ops && !readiness->rearms)
         return start_once(readiness, slot, op);
     if (op->kind == CI_OP_POLL && slot->registered && slot->ready & ci_slot_wanted_by(op))
         ci_slot_look_again(slot, op);
@@ -158,12 +160,11 @@ static bool start_ours(struct readiness *readiness, struct ci_slot *slot, struct
         ci_likely(ci_slot_reports(slot, op)) ? 0 : ci_slot_register(readiness->selector, slot, op);
     if (rc < 0)
         return ci_op_complete(op, rc);
-    if (readiness->selector->kind->rearm)
+    if (readiness->rearms)
         ci_slot_rearm(readiness->selector, slot, op);
     if (op->no_wait) /* registered all the same, so that the next attempt finds what has come */
         return ci_op_complete(op, -EAGAIN);
-    park(readiness, slot, op);
-    return false;
+    return park(readiness, slot, op);
 }
 
 static bool start_foreign(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
@@ -186,31 +187,6 @@ static bool start_foreign(struct readiness *readiness, struct ci_slot *slot, str
     return ci_op_complete(op, rc);
 }
 
-/* ci_slot_wanted_by of a CI_OP_READ or CI_OP_WRITE. */
-CI_INLINE unsigned wanted_by_transfer(const struct ci_op *op)
-{
-    return op->kind == CI_OP_WRITE ? COIR_WRITE | CI_SLOT_GONE : COIR_READ | CI_SLOT_ENDS;
-}
-
-/* The slot of a read or write of a descriptor of coir's; NULL: it is something else. */
-CI_INLINE struct ci_slot *slot_of_transfer(const struct readiness *readiness,
-                                           const struct ci_op *op)
-{
-    if (op->kind > CI_OP_WRITE || (size_t)op->fd >= readiness->slot_count || op->len == 0)
-        return NULL;
-    struct ci_slot *slot = &readiness->slots[op->fd];
-    return slot->use == CI_SLOT_OURS ? slot : NULL;
-}
-
-/* Whether a read or write that was not completed at once has nothing to do but wait. */
-CI_INLINE bool can_wait(const struct readiness *readiness, const struct ci_slot *slot,
-                        const struct ci_op *op)
-{
-    unsigned bit = op->kind == CI_OP_WRITE ? COIR_WRITE : COIR_READ;
-    return !(slot->ready & wanted_by_transfer(op)) && slot->registered && !slot->once &&
-           slot->events & bit && !readiness->selector->kind->rearm && !op->no_wait;
-}
-
 static CI_NOINLINE bool start_any(struct readiness *readiness, struct ci_op *op)
 {
     if (ci_unlikely(op->fd < 0))
@@ -228,38 +204,105 @@ static CI_NOINLINE bool start_any(struct readiness *readiness, struct ci_op *op)
     return start_ours(readiness, slot, op);
 }
 
-/* Whether a poll of a descriptor of coir's has nothing to do but wait: none of its events holds by
- * what is known, and the registration reports them. */
-CI_INLINE bool can_wait_for_events(const struct readiness *readiness, const struct ci_slot *slot,
-                                   const struct ci_op *op)
+static CI_NOINLINE bool rearm_and_park(struct readiness *readiness, struct ci_slot *slot,
+                                       struct ci_op *op)
+{
+    ci_slot_rearm(readiness->selector, slot, op);
+    return park(readiness, slot, op);
+}
+
+/* Starts an operation for which the slot is not ready. */
+CI_INLINE bool start_waiting(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op,
+                             unsigned directions)
+{
+    if (directions & ~(unsigned)slot->events || op->no_wait)
+        return start_any(readiness, op);
+    return readiness->rearms ? rearm_and_park(readiness, slot, op) : park(readiness, slot, op);
+}
+
+/* ci_slot_wanted_by of a CI_OP_READ or CI_OP_WRITE. */
+CI_INLINE unsigned wanted_by_transfer(const struct ci_op *op)
+{
+    return op->kind == CI_OP_WRITE ? COIR_WRITE | CI_SLOT_GONE : COIR_READ | CI_SLOT_ENDS;
+}
+
+/* Starts a read or write for which the slot was ready at the last look. */
+static CI_NOINLINE bool start_ready(struct readiness *readiness, struct ci_slot *slot,
+                                    struct ci_op *op)
+{
+    return ci_slot_call(slot, op) ||
+           (slot->ready & wanted_by_transfer(op)
+                ? start_any(readiness, op)
+                : start_waiting(readiness, slot, op,
+                                wanted_by_transfer(op) & (COIR_READ | COIR_WRITE)));
+}
+
+CI_INLINE bool start_transfer(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
+{
+    if (slot->ready & wanted_by_transfer(op))
+        return start_ready(readiness, slot, op);
+    return start_waiting(readiness, slot, op, op->kind == CI_OP_WRITE ? COIR_WRITE : COIR_READ);
+}
+
+CI_INLINE bool start_poll(struct readiness *readiness, struct ci_slot *slot, struct ci_op *op)
 {
     unsigned directions = op->events & (COIR_READ | COIR_WRITE);
-    return slot->use == CI_SLOT_OURS && directions && !ci_op_events(op, slot->ready) &&
-           slot->registered && !slot->once && !(directions & ~(unsigned)slot->events) &&
-           !op->no_wait && !op->once && !readiness->selector->kind->rearm;
-}
-
-CI_INLINE bool start_poll(struct readiness *readiness, struct ci_op *op)
-{
-    if ((size_t)op->fd >= readiness->slot_count ||
-        !can_wait_for_events(readiness, &readiness->slots[op->fd], op))
+    if (!directions || op->once || ci_op_events(op, slot->ready))
         return start_any(readiness, op);
-    park(readiness, &readiness->slots[op->fd], op);
-    return false;
+    return start_waiting(readiness, slot, op, directions);
 }
 
+/* The common cases, of a descriptor that was used before; start_any has all. */
 static bool start(struct ci_driver *driver, struct ci_op *op)
 {
     struct readiness *readiness = self(driver);
-    if (op->kind == CI_OP_POLL)
-        return start_poll(readiness, op);
-    struct ci_slot *slot = slot_of_transfer(readiness, op);
-    if (slot && slot->ready & wanted_by_transfer(op) && ci_slot_call(slot, op))
-        return true; /* it was ready at the last look */
-    if (!slot || !can_wait(readiness, slot, op))
+    if ((size_t)op->fd >= readiness->slot_count)
         return start_any(readiness, op);
-    park(readiness, slot, op);
-    return false;
+    struct ci_slot *slot = &readiness->slots[op->fd];
+    if (slot->use != CI_SLOT_OURS)
+        return start_any(readiness, op);
+    if (op->kind <= CI_OP_WRITE && op->len != 0)
+        return start_transfer(readiness, slot, op);
+    if (op->kind == CI_OP_POLL)
+        return start_poll(readiness, slot, op);
+    return start_any(readiness, op);
+}
+
+/* The result of a read_now or write_now that did not move `len` bytes. */
+static CI_NOINLINE ssize_t moved_less(struct ci_slot *slot, ssize_t rc, uint8_t bit)
+{
+    if (rc == -EAGAIN)
+        ci_slot_note_blocked(slot, bit);
+    else if (rc > 0)
+        ci_slot_note_short(slot, bit);
+    return rc == -EINTR ? -EAGAIN : rc;
+}
+
+/* The slot of a descriptor of coir's that is ready for one of `events`, or NULL. */
+CI_INLINE struct ci_slot *ready_slot(const struct readiness *readiness, coir_fd fd, unsigned events)
+{
+    if ((size_t)fd >= readiness->slot_count)
+        return NULL;
+    struct ci_slot *slot = &readiness->slots[fd];
+    return slot->use == CI_SLOT_OURS && slot->ready & events ? slot : NULL;
+}
+
+static ssize_t read_now(struct ci_driver *driver, coir_fd fd, void *buf, size_t len, bool ancillary)
+{
+    struct ci_slot *slot = ready_slot(self(driver), fd, COIR_READ | CI_SLOT_ENDS);
+    if (!slot || len == 0 || !ci_slot_reads_plainly(slot, ancillary))
+        return -EAGAIN;
+    ssize_t rc = ci_sys_recv(fd, buf, len);
+    return (size_t)rc == len ? rc : moved_less(slot, rc, COIR_READ);
+}
+
+static ssize_t write_now(struct ci_driver *driver, coir_fd fd, const void *data, size_t len)
+{
+    struct ci_slot *slot = ready_slot(self(driver), fd, COIR_WRITE | CI_SLOT_GONE);
+    if (!slot || len == 0)
+        return -EAGAIN;
+    ssize_t rc = ci_sys_send(fd, data, len);
+    return ci_likely((size_t)rc == len) ? rc : moved_less(slot, rc, COIR_WRITE);
 }
 
 static bool cancel(struct ci_driver *driver, struct ci_op *op)
@@ -303,13 +346,50 @@ static void dispatch_watches(struct readiness *readiness, coir_fd fd)
  * that is carried out, or a poll. */
 CI_INLINE bool ends_alone(struct ci_slot *slot, struct ci_op *op)
 {
+    if (op->kind <= CI_OP_WRITE && !(slot->ready & wanted_by_transfer(op)))
+        return false;
+    if (ci_likely(op->kind == CI_OP_READ && ci_slot_reads_plainly(slot, op->ancillary)))
+        return ci_slot_receive(slot, op);
     if (op->kind <= CI_OP_WRITE)
-        return slot->ready & wanted_by_transfer(op) && ci_slot_call(slot, op);
+        return ci_slot_call(slot, op);
     int32_t events = op->kind == CI_OP_POLL ? ci_op_events(op, slot->ready) : 0;
     return events && ci_op_complete(op, events);
 }
 
-/* Completes the operations that the event makes possible. */
+/* Completes the operations that the events of a descriptor make possible. */
+static CI_NOINLINE void dispatch_any(struct readiness *readiness, struct ci_slot *slot, coir_fd fd)
+{
+    if (slot->use == CI_SLOT_WATCHED) {
+        dispatch_watches(readiness, fd);
+        return;
+    }
+    struct ci_op *first = slot->ops;
+    if (!first) {
+        if (ci_unlikely(slot->level))
+            ci_slot_end_level(readiness->selector, slot, fd);
+        if (slot->use == CI_SLOT_LISTENER && readiness->base.unwanted)
+            readiness->base.unwanted(&readiness->base, fd);
+        return;
+    }
+    for (struct ci_op **at = &slot->ops, *op; (op = *at);) {
+        if (slot->ready & ci_slot_wanted_by(op) && ci_slot_attempt(slot, op)) {
+            end_op(readiness, at);
+        } else {
+            if (readiness->rearms)
+                ci_slot_rearm(readiness->selector, slot, op);
+            at = &op->next;
+        }
+    }
+    if (ci_unlikely(slot->level && slot->ops == first))
+        ci_slot_end_level(readiness->selector, slot, fd);
+    int rc = slot->use == CI_SLOT_FOREIGN && slot->ops
+                 ? ci_slot_register_foreign(readiness->selector, slot, fd)
+                 : 0;
+    if (rc < 0)
+        end_all(readiness, slot, rc);
+    complete_ended(readiness, fd);
+}
+
 CI_INLINE void dispatch(struct readiness *readiness, const struct ci_ready *ready)
 {
     if ((size_t)ready->fd >= readiness->slot_count)
@@ -317,44 +397,17 @@ CI_INLINE void dispatch(struct readiness *readiness, const struct ci_ready *read
     struct ci_slot *slot = &readiness->slots[ready->fd];
     if (slot->generation != ready->generation)
         return;
-    if (slot->use == CI_SLOT_FOREIGN || slot->use == CI_SLOT_WATCHED)
+    if (ci_unlikely(slot->use >= CI_SLOT_FOREIGN))
         slot->ready = 0;
     slot->ready |= (uint8_t)ready->events;
-    if (slot->use == CI_SLOT_WATCHED) {
-        dispatch_watches(readiness, ready->fd);
-        return;
-    }
-    struct ci_op *first = slot->ops;
-    if (!first) {
-        if (ci_unlikely(slot->level))
-            ci_slot_end_level(readiness->selector, slot, ready->fd);
-        if (slot->use == CI_SLOT_LISTENER && readiness->base.unwanted)
-            readiness->base.unwanted(&readiness->base, ready->fd);
-        return;
-    }
+    struct ci_op *op = slot->ops;
     /* one that is alone needs no list: after its `done` there is nothing left to do */
-    if (!first->next && ends_alone(slot, first)) {
+    if (ci_likely(op && !op->next && ends_alone(slot, op))) {
         slot->ops = NULL;
-        ci_op_done(&readiness->base, first);
-        return;
+        ci_op_done(&readiness->base, op);
+    } else {
+        dispatch_any(readiness, slot, ready->fd);
     }
-    for (struct ci_op **at = &slot->ops, *op; (op = *at);) {
-        if (slot->ready & ci_slot_wanted_by(op) && ci_slot_attempt(slot, op)) {
-            end_op(readiness, at);
-        } else {
-            if (readiness->selector->kind->rearm)
-                ci_slot_rearm(readiness->selector, slot, op);
-            at = &op->next;
-        }
-    }
-    if (ci_unlikely(slot->level && slot->ops == first))
-        ci_slot_end_level(readiness->selector, slot, ready->fd);
-    int rc = slot->use == CI_SLOT_FOREIGN && slot->ops
-                 ? ci_slot_register_foreign(readiness->selector, slot, ready->fd)
-                 : 0;
-    if (rc < 0)
-        end_all(readiness, slot, rc);
-    complete_ended(readiness, ready->fd);
 }
 
 /* It is not given up for -ENOMEM (poll(2)), a shortage that ends: timers and remote tasks go on. */
@@ -429,6 +482,8 @@ static void free_driver(struct ci_driver *driver)
 static const struct ci_driver_kind readiness_kind = {
     .name = "readiness",
     .start = start,
+    .read_now = read_now,
+    .write_now = write_now,
     .cancel = cancel,
     .wait = wait_ops,
     .wake = wake,
@@ -448,8 +503,10 @@ int ci_readiness_open(struct ci_selector *selector, const coir_allocator *alloca
         ci_selector_free(selector);
         return -ENOMEM;
     }
-    *readiness = (struct readiness){
-        .base.kind = &readiness_kind, .selector = selector, .allocator = allocator};
+    *readiness = (struct readiness){.base.kind = &readiness_kind,
+                                    .selector = selector,
+                                    .rearms = selector->kind->rearm,
+                                    .allocator = allocator};
     readiness->ended_tail = &readiness->ended;
     *ret_driver = &readiness->base;
     return 0;

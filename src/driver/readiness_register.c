@@ -10,6 +10,7 @@ void ci_slot_claim(struct ci_slot *slot, enum ci_slot_use use)
         return;
     slot->use = (uint8_t)use;
     slot->registered = slot->level = false;
+    slot->events = 0;
     slot->generation++;
     slot->ready = COIR_READ | COIR_WRITE; /* unknown: worth an attempt */
 }
@@ -60,8 +61,8 @@ static unsigned waited_for(const struct ci_slot *slot)
  * waits. Where that fails too, the next one that is made is for this as well. */
 static CI_COLD void restore(struct ci_selector *selector, struct ci_slot *slot, coir_fd fd)
 {
-    ci_slot_unregister(selector, slot, fd);
     unsigned events = slot->ops ? waited_for(slot) | slot->events : 0;
+    ci_slot_unregister(selector, slot, fd);
     if (events && add(selector, slot, fd, events, CI_EDGE) == 0) {
         slot->events = (uint8_t)events;
         slot->once = slot->level = false;
@@ -149,6 +150,7 @@ void ci_slot_unregister(struct ci_selector *selector, struct ci_slot *slot, coir
     if (slot->registered)
         selector->kind->remove(selector, fd);
     slot->registered = slot->level = false;
+    slot->events = 0;
 }
 
 void ci_slot_rearm(struct ci_selector *selector, const struct ci_slot *slot, const struct ci_op *op)

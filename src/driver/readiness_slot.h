@@ -33,7 +33,7 @@ enum ci_slot_use {
     CI_SLOT_UNUSED,
     CI_SLOT_OURS, /* coir's own, except listeners */
     CI_SLOT_LISTENER,
-    CI_SLOT_FOREIGN, /* the program's */
+    CI_SLOT_FOREIGN, /* the program's: this and the next one are the last */
     CI_SLOT_WATCHED,
 };
 
@@ -45,7 +45,9 @@ struct ci_slot {
     bool registered : 1;
     bool once : 1;  /* registered, of a descriptor of coir's: one-shot */
     bool level : 1; /* registered, of a descriptor of coir's: level-triggered, for reads alone */
-    uint8_t events; /* registered, of a descriptor of coir's: for which directions */
+    /* of a descriptor of coir's: the directions that its registration reports; 0: it is not
+     * registered, or one-shot */
+    uint8_t events;
 };
 
 enum {
@@ -85,7 +87,7 @@ static inline unsigned ci_slot_directions(const struct ci_op *op)
 /* Whether the registration of a descriptor of coir's reports what the operation waits for. */
 static inline bool ci_slot_reports(const struct ci_slot *slot, const struct ci_op *op)
 {
-    return slot->registered && !slot->once && !(ci_slot_directions(op) & ~(unsigned)slot->events);
+    return !(ci_slot_directions(op) & ~(unsigned)slot->events);
 }
 
 /* Makes the system call of an operation. True: it has completed. */

@@ -129,6 +129,26 @@ static inline bool ci_stream_used(coir_stream *stream)
            ci_stream_busy(stream, &stream->writer, NULL);
 }
 
+/* Attempt a read or write without an operation: its result; -EAGAIN: it has to be made as one,
+ * which also refuses what must not begin. On a worker. */
+CI_INLINE ssize_t ci_stream_read_now(struct ci_worker *worker, coir_stream *stream, void *buf,
+                                     size_t len)
+{
+    if (ci_unlikely(stream->worker != worker || ci_stream_busy(stream, &stream->reader, NULL) ||
+                    !stream->kind->starts_in_driver))
+        return -EAGAIN;
+    return ci_driver_read_now(worker->loop.driver, stream->fd, buf, len, stream->is_unix);
+}
+
+CI_INLINE ssize_t ci_stream_write_now(struct ci_worker *worker, coir_stream *stream,
+                                      const void *data, size_t len)
+{
+    if (ci_unlikely(stream->worker != worker || ci_stream_busy(stream, &stream->writer, NULL) ||
+                    !stream->kind->starts_in_driver))
+        return -EAGAIN;
+    return ci_driver_write_now(worker->loop.driver, stream->fd, data, len);
+}
+
 /* Holds a direction that is not in use. */
 static inline void ci_hold_begin(struct ci_hold *hold, coir_stream *stream, struct ci_io_op **slot,
                                  const struct ci_io_op *op)

@@ -11,11 +11,14 @@
 
 /* ---- one operation ---- */
 
-CI_INLINE void leave_slot(struct ci_io_op *op)
+/* The field of the operation's stream that it clears at its end; NULL: there is none. */
+CI_INLINE struct ci_io_op **slot_of(const struct ci_io_op *op)
 {
-    if (!op->stream)
-        return;
-    struct ci_io_op **slot = ci_stream_slot(op->stream, &op->io);
+    return op->stream ? ci_stream_slot(op->stream, &op->io) : NULL;
+}
+
+CI_INLINE void leave_slot(const struct ci_io_op *op, struct ci_io_op **slot)
+{
     if (!slot)
         return;
     ci_check(*slot == op, "io.h 1");
@@ -28,18 +31,31 @@ CI_INLINE void trace_end(const struct ci_worker *worker, const struct ci_io_op *
                    .value = result);
 }
 
-static void on_done(struct ci_op *io)
+CI_INLINE void end(struct ci_io_op *op, struct ci_io_op **slot)
 {
-    struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
     struct ci_worker *worker = ci_worker_current;
-    leave_slot(op);
-    op->future.result = io->result;
-    if (ci_unlikely(io->result == -ECANCELED && op->future.state))
+    int32_t result = op->io.result;
+    leave_slot(op, slot);
+    op->future.result = result;
+    if (ci_unlikely(result == -ECANCELED && op->future.state))
         /* the completion of a cancel request: the result is its reason, which may be -ETIME */
         op->future.result = (int32_t)op->future.state;
     ci_wake(worker, op->runnable, &op->future);
     /* last, so that it is a jump, and nothing has to be kept over a call */
-    trace_end(worker, op, io->result);
+    trace_end(worker, op, result);
+}
+
+static void on_done(struct ci_op *io)
+{
+    struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
+    end(op, slot_of(op));
+}
+
+/* The same of a CI_OP_READ on a stream. */
+static void on_read(struct ci_op *io)
+{
+    struct ci_io_op *op = ci_container_of(io, struct ci_io_op, io);
+    end(op, &op->stream->reader);
 }
 
 CI_INLINE bool start(struct ci_worker *worker, struct ci_io_op *op, coir_stream *stream)
@@ -58,7 +74,7 @@ static int io_cancel(coir_future *future, int reason)
         return false;
     }
     trace_end(ci_worker_current, op, reason);
-    leave_slot(op);
+    leave_slot(op, slot_of(op));
     future->result = reason;
     return true;
 }
@@ -158,7 +174,7 @@ bool ci_io_end_at_rest(struct ci_io_op *op)
 {
     if (op->io.pending && !op->stream->kind->cancel(op->stream, &op->io))
         return false;
-    leave_slot(op);
+    leave_slot(op, slot_of(op));
     return true;
 }
 
@@ -218,7 +234,7 @@ coir_future *ci_io_init(struct ci_io_op *op, coir_stream *stream, const struct c
  * for its stores, which are narrower than its loads. */
 CI_INLINE void put(struct ci_op *to, const struct ci_op *io)
 {
-    *to = (struct ci_op){.done = on_done,
+    *to = (struct ci_op){.done = io->kind == CI_OP_READ ? on_read : on_done,
                          .fd = io->fd,
                          .kind = io->kind,
                          .exact = io->exact,
@@ -300,7 +316,14 @@ ssize_t coir_write(coir_stream *stream, const void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return run(stream, WRITE_OP(stream, buf, len), NULL, CI_CALL, CI_PLACE);
+    struct ci_worker *worker = ci_worker_current;
+    ssize_t n = -EAGAIN;
+    if (ci_likely(ci_fiber_of_call(worker) != NULL))
+        n = ci_stream_write_now(worker, stream, buf, len);
+    if (ci_unlikely(n == -EAGAIN))
+        return ci_stream_write(stream, buf, len, NULL, CI_CALL, CI_PLACE);
+    ci_spend(worker);
+    return n;
 }
 
 ssize_t coir_readv(coir_stream *stream, const struct iovec *iov, int iov_count)
@@ -376,6 +399,14 @@ CI_INLINE coir_future *await_io(struct ci_io_op *op, coir_stream *stream, struct
 coir_future *ci_stream_await_write(struct ci_io_op *op, coir_stream *stream, const void *data,
                                    size_t len, coir_future *caller)
 {
+    struct ci_worker *worker = ci_worker_current;
+    ssize_t n = -EAGAIN;
+    if (ci_likely(!worker->runnable->interrupt))
+        n = ci_stream_write_now(worker, stream, data, len);
+    if (ci_likely(n != -EAGAIN)) {
+        op->future = (coir_future){&io_kind.future, caller, n, 0};
+        return ci_leaf_complete(worker, &op->future);
+    }
     struct ci_op *io = WRITE_OP(stream, data, len);
     io->lazy = true;
     return await_io(op, stream, &stream->writer, io, caller);
@@ -452,11 +483,25 @@ CI_INLINE ssize_t try_once(coir_stream *stream, struct ci_op *op, const struct c
     return op->result;
 }
 
+static CI_NOINLINE ssize_t try_to_read(coir_stream *stream, void *buf, size_t len, const char *call,
+                                       const void *place)
+{
+    return try_once(stream, READ_OP(stream, buf, len), NULL, call, place);
+}
+
+static CI_NOINLINE ssize_t try_to_write(coir_stream *stream, const void *buf, size_t len,
+                                        const char *call, const void *place)
+{
+    return try_once(stream, WRITE_OP(stream, buf, len), NULL, call, place);
+}
+
 ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return try_once(stream, READ_OP(stream, buf, len), NULL, CI_CALL, CI_PLACE);
+    struct ci_worker *worker = ci_worker_current;
+    ssize_t n = ci_likely(worker != NULL) ? ci_stream_read_now(worker, stream, buf, len) : -EAGAIN;
+    return ci_likely(n != -EAGAIN) ? n : try_to_read(stream, buf, len, CI_CALL, CI_PLACE);
 }
 
 ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len,
@@ -494,7 +539,9 @@ ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    return try_once(stream, WRITE_OP(stream, buf, len), NULL, CI_CALL, CI_PLACE);
+    struct ci_worker *worker = ci_worker_current;
+    ssize_t n = ci_likely(worker != NULL) ? ci_stream_write_now(worker, stream, buf, len) : -EAGAIN;
+    return ci_likely(n != -EAGAIN) ? n : try_to_write(stream, buf, len, CI_CALL, CI_PLACE);
 }
 
 static int address_text(const coir_stream *stream, bool peer, char *text, size_t size)

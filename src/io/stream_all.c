@@ -231,21 +231,27 @@ ssize_t coir_read_full(coir_stream *stream, void *buf, size_t len, size_t *ret_d
     return n > 0 ? (ssize_t)done : n == 0 && len ? -COIR_EEND : n;
 }
 
-/* The rest of coir_write_all, after a first operation with the result `n`. */
-static CI_NOINLINE int write_rest(coir_stream *stream, const char *from, size_t len,
-                                  struct ci_hold *hold, ssize_t n, const char *call,
-                                  const void *place)
+/* The rest of coir_write_all, after a ci_stream_write_now with the result `n`. */
+static CI_NOINLINE int write_rest(coir_stream *stream, const char *from, size_t len, ssize_t n,
+                                  const char *call, const void *place)
 {
+    if (len == 0)
+        return do_nothing(call, place);
+    struct ci_hold hold = {.stream = NULL};
+    struct ci_worker *worker = ci_worker_current;
     size_t done = n > 0 ? (size_t)n : 0;
-    if (done < len)
-        n = after(hold, n);
+    if (n > 0)
+        ci_hold_begin(&hold, stream, &stream->writer, CI_FIBER_OP(worker->fiber, struct ci_io_op));
+    if (n != -EAGAIN)
+        ci_spend(worker);
+    n = n == -EAGAIN ? 0 : after(&hold, n);
     while (n >= 0 && done < len) {
-        n = ci_stream_write(stream, from + done, len - done, hold, call, place);
+        n = ci_stream_write(stream, from + done, len - done, &hold, call, place);
         done += n > 0 ? (size_t)n : 0;
         if (done < len)
-            n = after(hold, n);
+            n = after(&hold, n);
     }
-    ci_hold_leave(hold);
+    ci_hold_leave(&hold);
     return done == len ? 0 : (int)n;
 }
 
@@ -253,13 +259,13 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
 {
     if (!stream || (!buf && len))
         return CI_MISUSE(-EINVAL, "stream or buf is NULL");
-    if (ci_unlikely(len == 0))
-        return do_nothing(CI_CALL, CI_PLACE);
-    struct ci_hold hold = {.stream = NULL};
-    ssize_t n = ci_stream_write(stream, buf, len, &hold, CI_CALL, CI_PLACE);
-    if (ci_likely(n == (ssize_t)len && !hold.stream))
-        return 0;
-    return write_rest(stream, buf, len, &hold, n, CI_CALL, CI_PLACE);
+    struct ci_worker *worker = ci_worker_current;
+    ssize_t n = -EAGAIN;
+    if (ci_likely(ci_fiber_of_call(worker) != NULL))
+        n = ci_stream_write_now(worker, stream, buf, len);
+    if (ci_likely(n == (ssize_t)len)) /* which is not 0 */
+        return ci_spend_and_return(worker);
+    return write_rest(stream, buf, len, n, CI_CALL, CI_PLACE);
 }
 
 int coir_writev_all(coir_stream *stream, struct iovec *iov, int iov_count)

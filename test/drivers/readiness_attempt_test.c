@@ -2,6 +2,7 @@
  * the stream has ended, and that it was hung up. Every driver must agree. */
 #include <errno.h>
 #include <netinet/in.h>
+#include <string.h>
 
 #include "env.h"
 
@@ -135,3 +136,46 @@ static void attempt_to_accept(void)
     close_pair();
 }
 ON_SELECTORS(an_attempt_to_accept_asks_the_kernel, attempt_to_accept)
+
+/* A write without an operation writes what a started one would, or leaves everything as it is. */
+static void write_at_once(void)
+{
+    char byte = 'x', buf[64];
+    size_t sent = 0;
+    ssize_t n;
+    struct counted waiting;
+    CHECK_EQ(write_some(env.client, "abc", 3), 3);
+    CHECK_EQ(ci_driver_write_now(env.driver, env.client, "defg", 4), 4);
+    CHECK_EQ(ci_driver_write_now(env.driver, env.client, "", 0), -EAGAIN);
+    CHECK_EQ(read_some(env.server, buf, sizeof buf), 7);
+    CHECK(memcmp(buf, "abcdefg", 7) == 0);
+    static char much[100000];
+    while ((n = ci_driver_write_now(env.driver, env.client, much, sizeof much)) > 0)
+        sent += (size_t)n;
+    CHECK_EQ(n, -EAGAIN);
+    CHECK(!start(&waiting,
+                 (struct ci_op){.fd = env.client, .kind = CI_OP_WRITE, .data = &byte, .len = 1}));
+    read_all(env.server, sent + 1);
+    CHECK_EQ(waiting.done ? waiting.op.result : finish(&waiting), 1);
+    CHECK_EQ(ci_driver_write_now(env.driver, env.client, "unread", 6), 6);
+    CHECK_EQ(write_some(env.server, "x", 1), 1);
+    CHECK(wait_events(env.server, COIR_READ) & COIR_READ);
+    close_fd(env.server); /* with unread data: a reset */
+    CHECK(wait_events(env.client, COIR_READ) & (COIR_READ | COIR_HANGUP));
+    n = ci_driver_write_now(env.driver, env.client, "x", 1);
+    CHECK(n == -ECONNRESET || n == -EPIPE);
+    close_fd(env.client);
+}
+ON_SELECTORS(a_write_without_an_operation, write_at_once)
+
+/* A number that is not a stream's has no such writes. */
+static void write_elsewhere(void)
+{
+    CHECK_EQ(ci_driver_write_now(env.driver, -1, "x", 1), -EAGAIN);
+    CHECK_EQ(ci_driver_write_now(env.driver, 100000, "x", 1), -EAGAIN);
+    CHECK_EQ(ci_driver_write_now(env.driver, env.listener, "x", 1), -EAGAIN);
+    close_fd(env.client);
+    CHECK_EQ(ci_driver_write_now(env.driver, env.client, "x", 1), -EAGAIN);
+    close_fd(env.server);
+}
+ON_SELECTORS(a_write_without_an_operation_elsewhere, write_elsewhere)

@@ -331,6 +331,8 @@ static int close_nobodys(void *arg)
     (void)arg;
     coir_close(own.detached);
     CHECK_EQ(coir_shutdown_write(own.detached), -ESRCH);
+    CHECK_EQ(coir_try_read(own.detached, &byte, 1), -ESRCH);
+    CHECK_EQ(coir_try_write(own.detached, &byte, 1), -ESRCH);
     return 0;
 }
 
