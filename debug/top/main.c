@@ -182,7 +182,9 @@ static int start(void *arg)
     metrics_done(&top->before);
     metrics_done(&top->now);
     if (rc < 0 && rc != -ECANCELED)
-        fprintf(stderr, "coir-top: %s: %s\n", top->address, coir_strerror(rc));
+        fprintf(stderr, "coir-top: %s: %s\n", top->address,
+                rc == -EFBIG ? "the server answers more than is read (64 MiB, 262,144 samples)"
+                             : coir_strerror(rc));
     return rc;
 }
 
