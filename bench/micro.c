@@ -502,6 +502,17 @@ static double across_round_trip(void)
     return round_trips(echo_items, 1, MESSAGES / 50, false);
 }
 
+/* Both tasks on the worker that spawns the other one, as coir_go places them. */
+static double together_round_trip(void)
+{
+    return round_trips(echo_items, 0, MESSAGES / 5, false);
+}
+
+static double together_stream(void)
+{
+    return channel_stream(1024);
+}
+
 static double across_stream(void)
 {
     coir_channel *channel;
@@ -586,9 +597,11 @@ static int start_two(void *arg)
     (void)arg;
     measure("channel round trip, two workers", across_round_trip, 0);
     measure("channel stream, two workers, 1024 slots", across_stream, 0);
+    measure("channel round trip, one of two workers", together_round_trip, 0);
+    measure("channel stream, one of two workers, 1024 slots", together_stream, 0);
     measure("posts from worker to worker", across_posts, 12);
     measure("posts from a thread to a worker", thread_posts, 12);
-    measure("mutex contended by two workers", across_mutex, 40);
+    measure("mutex contended by two workers", across_mutex, 15);
     return 0;
 }
 

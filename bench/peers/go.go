@@ -1,17 +1,24 @@
-// The same operations as bench/micro.c, in Go. Usage: go run go.go
+// The same operations as bench/micro.c, in Go.
+// Usage: go run go.go [ROUNDS [WHAT]]: only what has WHAT in its name
 package main
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"sort"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
 
-const rounds = 9
+var rounds, wanted = 9, ""
 
 func measure(name string, round func() float64) {
+	if !strings.Contains(name, wanted) {
+		return
+	}
 	results := make([]float64, rounds)
 	round()
 	for i := range results {
@@ -70,9 +77,13 @@ func gang() float64 {
 }
 
 func roundTrip() float64 {
-	const trips = 250000
+	trips := uint64(250000)
+	if lockOthers {
+		trips = 5000 // each hop is a futex
+	}
 	there, back := make(chan uint64, 1), make(chan uint64, 1)
 	go func() {
+		lockIfAsked()
 		for item := range there {
 			back <- item
 		}
@@ -82,7 +93,7 @@ func roundTrip() float64 {
 		there <- i
 		<-back
 	}
-	result := per(start, trips)
+	result := per(start, int(trips))
 	close(there)
 	return result
 }
@@ -121,9 +132,13 @@ func selectRoundTrip() float64 {
 
 func stream(capacity int) func() float64 {
 	return func() float64 {
-		const messages = 1000000
+		messages := uint64(1000000)
+		if lockOthers {
+			messages = 50000
+		}
 		channel, done := make(chan uint64, capacity), make(chan bool)
 		go func() {
+			lockIfAsked()
 			for range channel {
 			}
 			done <- true
@@ -134,7 +149,7 @@ func stream(capacity int) func() float64 {
 		}
 		close(channel)
 		<-done
-		return per(start, messages)
+		return per(start, int(messages))
 	}
 }
 
@@ -157,6 +172,7 @@ func mutexContended() float64 {
 	for i := 0; i < 2; i++ {
 		group.Add(1)
 		go func() {
+			lockIfAsked()
 			for i := 0; i < locks; i++ {
 				mutex.Lock()
 				mutex.Unlock()
@@ -168,7 +184,61 @@ func mutexContended() float64 {
 	return per(start, 2*locks)
 }
 
+// Has the other goroutine run on a thread of its own, as this one does: else the scheduler mostly
+// puts the two on one thread after the other, and nothing goes from thread to thread.
+func apart(round func() float64) func() float64 {
+	return func() float64 {
+		runtime.LockOSThread()
+		lockOthers = true
+		result := round()
+		lockOthers = false
+		runtime.UnlockOSThread()
+		return result
+	}
+}
+
+var lockOthers bool
+
+func lockIfAsked() {
+	if lockOthers {
+		runtime.LockOSThread()
+	}
+}
+
+type call struct {
+	fn  func(arg any)
+	arg any
+}
+
+// Calls that another goroutine makes; the channel has room for all, as no sender waits.
+func posts() float64 {
+	const count = 1000000
+	calls, done := make(chan call, count), make(chan bool)
+	made := 0
+	go func() {
+		lockIfAsked()
+		for call := range calls {
+			call.fn(call.arg)
+		}
+		done <- true
+	}()
+	fn := func(arg any) { made++ }
+	start := time.Now()
+	for i := 0; i < count; i++ {
+		calls <- call{fn, nil}
+	}
+	close(calls)
+	<-done
+	return per(start, count)
+}
+
 func main() {
+	if len(os.Args) > 1 {
+		rounds, _ = strconv.Atoi(os.Args[1])
+	}
+	if len(os.Args) > 2 {
+		wanted = os.Args[2]
+	}
 	runtime.GOMAXPROCS(1)
 	measure("yield between 2 goroutines", yieldTwo)
 	measure("spawn + join", spawnJoin)
@@ -181,5 +251,10 @@ func main() {
 	runtime.GOMAXPROCS(2)
 	measure("channel round trip, two threads", roundTrip)
 	measure("channel stream, two threads, 1024 slots", stream(1024))
+	measure("posts, two threads", posts)
 	measure("mutex contended by two threads", mutexContended)
+	measure("channel round trip, apart", apart(roundTrip))
+	measure("channel stream, apart, 1024 slots", apart(stream(1024)))
+	measure("posts, apart", apart(posts))
+	measure("mutex contended, apart", apart(mutexContended))
 }
