@@ -1,11 +1,12 @@
 /* Calls that are posted to a worker.
  *
- * 1. The record of a worker's post comes from that worker's own pool and goes back to it. The
- *    worker that made the call collects such records, of one sender at a time, and returns them in
- *    batches: so neither worker allocates. A plain thread's records are allocated and freed.
+ * 1. While the queue has a call that was not made, its message is pending.
  *
- * When a runtime is freed, records that have not been returned are freed with the slabs of their
- * pool.
+ * A sender looks whether the run has ended, and sends, with the queue's lock held. So when the run
+ * is settled, which takes the lock once, every call is in its queue or was refused.
+ *
+ * The worker makes only the calls that are in its block when the message is delivered. What comes
+ * after them waits for the next turn.
  */
 #include "task/post.h"
 
@@ -16,92 +17,178 @@
 #include "task/local.h"
 #include "task/run_state.h"
 
-enum { RETURNED_TOGETHER = 64 };
-
 struct post {
-    struct ci_message message;
     void (*fn)(void *arg);
     void *arg;
-    struct ci_worker *sender; /* NULL: a plain thread */
-    struct ci_worker *target;
     struct ci_local *locals; /* of the task that posted */
 };
 
-void ci_posts_init(struct ci_posts *posts, const coir_allocator *allocator)
+enum { BLOCK_BYTES = 4096, SPARES_MAX = 2 };
+enum { BLOCK_POSTS = (BLOCK_BYTES - 2 * sizeof(void *)) / sizeof(struct post) };
+
+struct ci_post_block {
+    struct ci_post_block *next; /* of the queue, or of the spare ones */
+    uint32_t count;             /* posts that the worker may take */
+    struct post posts[BLOCK_POSTS];
+};
+
+static void came(struct ci_message *message);
+
+void ci_posts_init(struct ci_posts *posts)
 {
-    *posts = (struct ci_posts){0};
-    ci_pool_init(&posts->own, allocator, sizeof(struct post), 0);
+    *posts = (struct ci_posts){.message = {NULL, came}};
 }
 
-/* ---- returning records ---- */
-
-static struct post *post_of(struct ci_message *message)
+static void free_blocks(struct ci_post_block *block, const coir_allocator *allocator)
 {
-    return ci_container_of(message, struct post, message);
-}
-
-/* On the sender: the first record of a batch; the others are chained at its `arg`. */
-static void came_home(struct ci_message *message)
-{
-    struct ci_worker *home = post_of(message)->sender;
-    ci_check(!ci_worker_current || ci_worker_current == home, "post.c 1");
-    for (struct post *post = post_of(message), *next; post; post = next) {
-        next = post->arg;
-        ci_pool_give(&home->posts.own, post);
+    while (block) {
+        struct ci_post_block *next = block->next;
+        ci_free(allocator, block, sizeof *block);
+        block = next;
     }
 }
 
-static void send_home(struct ci_posts *posts)
+void ci_posts_done(struct ci_posts *posts, const coir_allocator *allocator)
 {
-    struct post *first = posts->foreign;
-    posts->foreign = NULL;
-    posts->foreign_count = 0;
-    first->message.deliver = came_home;
-    ci_loop_send(&first->sender->loop, &first->message);
+    ci_check(!posts->pending, "post.c 1");
+    free_blocks(posts->first, allocator);
+    free_blocks(posts->spare, allocator);
 }
 
-static void give_back(struct ci_worker *worker, struct post *post)
+void ci_posts_settle(struct ci_posts *posts)
 {
-    struct ci_posts *posts = &worker->posts;
-    if (post->sender == worker) {
-        ci_pool_give(&posts->own, post);
+    ci_lock_take(&posts->lock);
+    ci_lock_give(&posts->lock);
+}
+
+/* ---- on the worker ---- */
+
+static struct ci_worker *worker_of(struct ci_posts *posts)
+{
+    return ci_container_of(posts, struct ci_worker, posts);
+}
+
+/* Gives back the block that the worker has finished. */
+static void finish_block(struct ci_posts *posts)
+{
+    struct ci_post_block *done = posts->block, *next = ci_load_acquire(&done->next);
+    if (!next) /* pairs with the release in next_place */
         return;
+    posts->block = next;
+    posts->taken = 0;
+    ci_lock_take(&posts->lock);
+    posts->first = next;
+    bool keep = posts->spare_count < SPARES_MAX;
+    if (keep) {
+        done->next = posts->spare;
+        posts->spare = done;
+        posts->spare_count++;
     }
-    if (posts->foreign && ((struct post *)posts->foreign)->sender != post->sender)
-        send_home(posts);
-    post->arg = posts->foreign;
-    posts->foreign = post;
-    if (++posts->foreign_count == RETURNED_TOGETHER)
-        send_home(posts);
+    ci_lock_give(&posts->lock);
+    if (!keep)
+        ci_free(&worker_of(posts)->runtime->allocator, done, sizeof *done);
+}
+
+/* True: there is nothing in the queue, and the next post sends the message. */
+static bool become_empty(struct ci_posts *posts)
+{
+    ci_lock_take(&posts->lock);
+    bool empty = posts->block == posts->last && posts->taken == posts->used;
+    if (empty) {
+        posts->pending = false;
+        posts->used = posts->taken = 0;
+        ci_store_relaxed(&posts->block->count, 0); /* the lock orders it */
+    }
+    ci_lock_give(&posts->lock);
+    return empty;
+}
+
+static void make(struct ci_worker *worker, struct post *post)
+{
+    ci_carried_locals = post->locals;
+    post->fn(post->arg);
+    ci_carried_locals = NULL;
+    ci_local_drop(worker, post->locals);
+}
+
+static void came(struct ci_message *message)
+{
+    struct ci_posts *posts = ci_container_of(message, struct ci_posts, message);
+    struct ci_worker *worker = worker_of(posts);
+    if (!posts->block)
+        posts->block = posts->first; /* written before the message was sent */
+    else if (posts->taken == BLOCK_POSTS)
+        finish_block(posts);
+    uint32_t count = ci_load_acquire(&posts->block->count); /* pairs with the release in put */
+    if (posts->taken == count && become_empty(posts))
+        return;
+    while (posts->taken < count) {
+        struct post post = posts->block->posts[posts->taken++];
+        make(worker, &post);
+    }
+    ci_inbox_push(&worker->loop.inbox, message); /* its own: no wake-up is needed */
 }
 
 /* ---- posting ---- */
 
-static void came(struct ci_message *message)
+/* With the lock held: where the next post goes. NULL: a block is missing. */
+static struct post *next_place(struct ci_posts *posts)
 {
-    struct post copy = *post_of(message);
-    if (!copy.sender)
-        ci_free(&copy.target->runtime->allocator, post_of(message), sizeof copy);
-    else if (ci_likely(ci_worker_current != NULL))
-        give_back(copy.target, post_of(message));
+    if (ci_likely(posts->last && posts->used < BLOCK_POSTS))
+        return &posts->last->posts[posts->used];
+    struct ci_post_block *block = posts->spare;
+    if (!block)
+        return NULL;
+    posts->spare = block->next;
+    posts->spare_count--;
+    block->next = NULL;
+    block->count = 0;
+    if (posts->last)
+        ci_store_release(&posts->last->next, block); /* pairs with the acquire in finish_block */
     else
-        /* the run is being settled: no other thread is left */
-        ci_pool_give(&copy.sender->posts.own, post_of(message));
-    ci_carried_locals = copy.locals;
-    copy.fn(copy.arg);
-    ci_carried_locals = NULL;
-    ci_local_drop(copy.target, copy.locals);
+        posts->first = block;
+    posts->last = block;
+    posts->used = 0;
+    return &block->posts[0];
 }
 
-/* The post was refused. */
-static CI_COLD void drop(coir_runtime *runtime, struct post *post)
+/* With the lock held; gives it back meanwhile. */
+static int add_block(struct ci_posts *posts, const coir_allocator *allocator)
 {
-    if (!post->sender) {
-        ci_free(&runtime->allocator, post, sizeof *post);
-        return;
+    ci_lock_give(&posts->lock);
+    struct ci_post_block *block = ci_alloc(allocator, sizeof *block);
+    ci_lock_take(&posts->lock);
+    if (!block)
+        return -ENOMEM;
+    block->next = posts->spare;
+    posts->spare = block;
+    posts->spare_count++;
+    return 0;
+}
+
+static int put(struct ci_worker *target, const struct post *post)
+{
+    struct ci_posts *posts = &target->posts;
+    struct post *place = NULL;
+    int rc = 0;
+    ci_lock_take(&posts->lock);
+    while (!rc && !place) {
+        if (ci_run_ended(target->runtime))
+            rc = -COIR_EENDED;
+        else if (!(place = next_place(posts)))
+            rc = add_block(posts, &target->runtime->allocator);
     }
-    ci_local_drop(post->sender, post->locals);
-    ci_pool_give(&post->sender->posts.own, post);
+    if (!rc) {
+        *place = *post;
+        /* pairs with the acquire in came */
+        ci_store_release(&posts->last->count, ++posts->used);
+        if (!posts->pending) {
+            posts->pending = true;
+            ci_loop_send(&target->loop, &posts->message);
+        }
+    }
+    ci_lock_give(&posts->lock);
+    return rc;
 }
 
 int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), void *arg)
@@ -114,16 +201,14 @@ int coir_runtime_post(coir_runtime *runtime, int index, void (*fn)(void *arg), v
         return -EINVAL;
     struct ci_worker *sender =
         ci_worker_current && ci_worker_current->runtime == runtime ? ci_worker_current : NULL;
-    struct post *post =
-        sender ? ci_pool_take(&sender->posts.own) : ci_alloc(&runtime->allocator, sizeof *post);
-    if (!post)
-        return -ENOMEM;
+    if (!sender)
+        ci_run_note_visit(runtime);
     const struct ci_runnable *runnable = sender ? sender->runnable : NULL;
-    struct ci_local *locals =
-        runnable && runnable->task->locals ? ci_local_inherit(runnable->task->locals) : NULL;
-    *post = (struct post){{NULL, came}, fn, arg, sender, &runtime->workers[index], locals};
-    int rc = ci_run_send(post->target, &post->message);
-    if (rc < 0)
-        drop(runtime, post);
+    struct post post = {fn, arg, NULL};
+    if (ci_unlikely(runnable && runnable->task->locals))
+        post.locals = ci_local_inherit(runnable->task->locals);
+    int rc = put(&runtime->workers[index], &post);
+    if (ci_unlikely(rc < 0) && post.locals)
+        ci_local_drop(sender, post.locals);
     return rc;
 }

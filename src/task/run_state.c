@@ -85,7 +85,7 @@ static void visit(coir_runtime *runtime)
 {
     /* before the look at the phase: pairs with the look at the visitors in ci_run_settle */
     ci_fetch_add(&runtime->visitors, 1);
-    ci_store_relaxed(&runtime->was_visited, true);
+    ci_run_note_visit(runtime);
 }
 
 void ci_runtime_send(struct ci_worker *worker, struct ci_message *message)
@@ -118,6 +118,8 @@ void ci_run_settle(coir_runtime *runtime)
     ci_check(ci_run_ended(runtime), "run_state.h 2");
     for (unsigned round = 0; ci_load(&runtime->visitors); round++)
         ci_pause(round);
+    for (int i = 0; i < runtime->worker_count; i++)
+        ci_posts_settle(&runtime->workers[i].posts);
     bool delivered = true;
     while (delivered) { /* a delivery may send again, but a new post is refused */
         delivered = false;

@@ -24,7 +24,7 @@
  *    task of a root scope, so no task runs, or waits for a worker, once a worker may leave.
  * 2. A plain thread counts itself among the visitors, then checks the phase, then sends. The run
  *    is settled after it has ended and the visitors have left, so every message is either
- *    delivered or refused.
+ *    delivered or refused. A post does the same with its queue's lock held (post.c).
  *
  * A stop request outside of a run applies to the next one. The end of a run clears the request that
  * applied to it.
@@ -76,6 +76,13 @@ void ci_run_alert(coir_runtime *runtime);
 
 /* After the run's end, when no thread of the runtime is left: delivers the remaining messages. */
 void ci_run_settle(coir_runtime *runtime);
+
+/* A plain thread sends, and may do so again. The word is written once, as all threads read it. */
+static inline void ci_run_note_visit(coir_runtime *runtime)
+{
+    if (!ci_load_relaxed(&runtime->was_visited))
+        ci_store_relaxed(&runtime->was_visited, true);
+}
 
 /* Sends to a worker from any thread. A task of the runtime must be waiting for the message: that
  * keeps the runtime alive while this thread sends. */

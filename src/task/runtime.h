@@ -27,9 +27,8 @@ struct coir_runtime {
     struct ci_offload offload;
     struct ci_wakers *wakers;
     struct ci_runtime_extension *extensions; /* newest first */
-    int32_t visitors;       /* threads that are sending and are not of this runtime */
-    int32_t holds;          /* plain threads that are going to send */
-    bool was_visited;       /* a plain thread has sent, and may do so again */
+    int32_t holds;                           /* plain threads that are going to send */
+    bool was_visited;                        /* a plain thread has sent, and may do so again */
     uint32_t stuck_changes; /* how often a worker became stuck or ceased to be stuck */
     /* a boolean; int32_t because not every processor has an atomic exchange of bytes */
     int32_t deadlocked;
@@ -47,9 +46,12 @@ struct coir_runtime {
     struct ci_runnable **shared_tail;
     int32_t shared_count;
 
-    struct ci_mutex metered_lock; /* guards the following */
-    struct ci_list metered;       /* struct ci_metered */
-    uint32_t metered_count;       /* that were ever added */
+    /* a line of their own: plain threads write it for each message */
+    CI_CACHE_ALIGNED int32_t visitors; /* threads that are sending and are not of this runtime */
+
+    CI_CACHE_ALIGNED struct ci_mutex metered_lock; /* guards the following */
+    struct ci_list metered;                        /* struct ci_metered */
+    uint32_t metered_count;                        /* that were ever added */
 };
 
 /* Every runtime of the process, oldest first, and the lock of the list. A debugger finds the tasks

@@ -69,7 +69,7 @@ void ci_worker_init(struct ci_worker *worker, coir_runtime *runtime, int index,
     ci_pool_init(&worker->locals, allocator, sizeof(struct ci_local), 0);
     ci_pool_init(&worker->deferred, allocator, sizeof(struct ci_deferred), 0);
     ci_pool_init(&worker->copies, allocator, COIR_COPY_MAX, 0);
-    ci_posts_init(&worker->posts, allocator);
+    ci_posts_init(&worker->posts);
     ci_background_init(worker);
     ci_warnings_init(&worker->warnings);
     worker->stacks.grown = worker->tasks.grown = &worker->grown;
@@ -94,5 +94,5 @@ void ci_worker_done(struct ci_worker *worker)
     ci_pool_done(&worker->locals);
     ci_pool_done(&worker->deferred);
     ci_pool_done(&worker->copies);
-    ci_pool_done(&worker->posts.own);
+    ci_posts_done(&worker->posts, &worker->runtime->allocator);
 }
