@@ -6,6 +6,39 @@
 #include "base/check.h"
 #include "sync/allocator.h"
 
+/* ---- leases ---- */
+
+void ci_channel_begin_leases(coir_channel *channel)
+{
+    const struct ci_item_ring *ring = &channel->ring;
+    channel->lease.slots = ring->slots;
+    channel->lease.item_size = ring->item_size;
+    channel->lease.items = ring->items;
+    ci_show(&channel->lease.begun, true);
+}
+
+void ci_channel_settle(coir_channel *channel)
+{
+    struct ci_channel_lease *lease = &channel->lease;
+    struct ci_item_ring *ring = &channel->ring;
+    ci_check(lease->left + lease->taken <= ring->count, "sync/channel.h 3");
+    ring->head += lease->taken;
+    if (ring->head >= ring->slots)
+        ring->head -= ring->slots;
+    ci_show(&ring->count, ring->count - lease->taken);
+    lease->left = lease->taken = 0;
+}
+
+void ci_channel_lock_settled(coir_channel *channel)
+{
+    ci_lock_take(&channel->lease.lock);
+    ci_own_lock_take(channel->lock);
+    ci_channel_settle(channel); /* no lease begins until the channel's lock is given back */
+    ci_lock_give(&channel->lease.lock);
+}
+
+/* ---- policies ---- */
+
 static void drop_oldest(coir_channel *channel)
 {
     if (channel->unref)

@@ -251,7 +251,7 @@ CI_INLINE int grant_and_return(struct ci_worker *worker, const coir_channel *cha
 static CI_NOINLINE int send_otherwise(struct ci_worker *worker, struct ci_fiber *fiber,
                                       coir_channel *channel, const void *item)
 {
-    ci_channel_lock(channel);
+    ci_own_lock_take(channel->lock); /* with a lease there may be more room: to_send settles it */
     struct ci_wait *receiver = ci_wait_grant(&channel->receivers);
     if (receiver)
         ci_channel_hand_over(channel, receiver, item);
@@ -287,7 +287,8 @@ int coir_channel_send(coir_channel *channel, const void *item)
     } else if (ci_likely(!channel->closed)) {
         size_t count = ring->count;
         if (count == ring->slots) {
-            if (count == ring->capacity && channel->overflow == COIR_OVERFLOW_WAIT)
+            if (count == ring->capacity && channel->overflow == COIR_OVERFLOW_WAIT &&
+                !channel->lease.begun)
                 return queue_sender(worker, channel, fiber, item);
         } else if (ci_item_copy_usual(ci_item_ring_slot(ring, count), item, ring->item_size)) {
             ci_show(&ring->count, count + 1);
@@ -299,11 +300,47 @@ int coir_channel_send(coir_channel *channel, const void *item)
     return send_otherwise(worker, fiber, channel, item);
 }
 
+/* ---- leases ---- */
+
+enum { LEASES_FROM = 8, LEASE_MOST = 64 };
+
+/* With the lock held, which another thread had when it was tried: so senders and receivers are on
+ * several workers. */
+static bool leases_pay(const coir_channel *channel)
+{
+    return channel->ring.count >= LEASES_FROM && channel->ring.slots == channel->ring.capacity &&
+           channel->overflow == COIR_OVERFLOW_WAIT && !channel->observer &&
+           channel->lock == &channel->own_lock && channel->own_lock.owner == CI_OWN_LOCK_SHARED;
+}
+
+/* With the lease's lock held, and an item left. */
+CI_INLINE void take_leased(struct ci_channel_lease *lease, void *item)
+{
+    ci_item_copy(item, lease->items + lease->slot * lease->item_size, lease->item_size);
+    if (++lease->slot == lease->slots)
+        lease->slot = 0;
+    lease->left--;
+    lease->taken++;
+}
+
+/* With both locks held, and nothing leased. False: there are too few items. */
+static bool lease_items(coir_channel *channel)
+{
+    const struct ci_item_ring *ring = &channel->ring;
+    if (ring->count < 2 || !ci_list_empty(&channel->senders))
+        return false;
+    channel->lease.left = ring->count < LEASE_MOST ? ring->count : LEASE_MOST;
+    channel->lease.slot = ring->head;
+    return true;
+}
+
 /* Several items at once, items of unusual sizes, and channels with senders or an observer. */
 static CI_NOINLINE ssize_t receive_otherwise(struct ci_worker *worker, struct ci_fiber *fiber,
                                              coir_channel *channel, void *items, size_t items_max)
 {
     ci_channel_lock(channel);
+    if (!channel->lease.begun && !items_max && leases_pay(channel))
+        ci_channel_begin_leases(channel);
     if (items_max || !channel->ring.count || channel->observer ||
         !ci_list_empty(&channel->senders)) {
         ci_own_lock_give(channel->lock);
@@ -320,6 +357,26 @@ static CI_NOINLINE int receive_one_otherwise(struct ci_worker *worker, struct ci
     return (int)receive_otherwise(worker, fiber, channel, item, 0);
 }
 
+/* Of a channel that has leases. */
+static CI_NOINLINE int receive_leased(struct ci_worker *worker, struct ci_fiber *fiber,
+                                      coir_channel *channel, void *item)
+{
+    struct ci_channel_lease *lease = &channel->lease;
+    ci_lock_take(&lease->lock);
+    bool leased = lease->left;
+    if (!leased) {
+        ci_own_lock_take(channel->lock);
+        ci_channel_settle(channel);
+        leased = lease_items(channel);
+        ci_own_lock_give(channel->lock);
+    }
+    if (leased)
+        take_leased(lease, item);
+    ci_lock_give(&lease->lock);
+    return leased ? ci_spend_and_return(worker)
+                  : receive_one_otherwise(worker, fiber, channel, item);
+}
+
 int coir_channel_recv(coir_channel *channel, void *item)
 {
     if (CI_DEBUG && (!channel || !item)) /* dear: see docs/benchmarks */
@@ -328,6 +385,8 @@ int coir_channel_recv(coir_channel *channel, void *item)
     struct ci_fiber *fiber = ci_fiber_of_call(worker);
     if (ci_unlikely(!fiber))
         return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
+    if (ci_unlikely(ci_glance(&channel->lease.begun)))
+        return receive_leased(worker, fiber, channel, item);
     if (ci_unlikely(!ci_own_lock_try(channel->lock, worker)))
         return receive_one_otherwise(worker, fiber, channel, item);
     struct ci_item_ring *ring = &channel->ring;
@@ -337,7 +396,7 @@ int coir_channel_recv(coir_channel *channel, void *item)
             (ring->capacity == 0 ? ci_item_copy_usual(item, sender->item, ring->item_size)
                                  : ci_item_ring_exchange(ring, item, sender->item)))
             return grant_and_return(worker, channel, sender, 0);
-    } else if (ci_likely(!channel->observer && !channel->closed)) {
+    } else if (ci_likely(!channel->observer && !channel->closed && !channel->lease.begun)) {
         if (!ring->count)
             return queue_receiver(worker, channel, fiber, item);
         if (ci_item_copy_usual(item, ci_item_ring_slot(ring, 0), ring->item_size)) {
@@ -368,7 +427,8 @@ ssize_t coir_channel_recv_many(coir_channel *channel, void *items, size_t items_
 
 CI_INLINE bool can_send(const coir_channel *channel)
 {
-    return !ci_list_empty(&channel->receivers) || ci_channel_has_room(channel);
+    return !ci_list_empty(&channel->receivers) || ci_channel_has_room(channel) ||
+           channel->lease.begun;
 }
 
 CI_INLINE bool can_receive(const coir_channel *channel)

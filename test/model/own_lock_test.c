@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "model/model.h"
+#include "sync/channel.h"
 
 enum { PREEMPTIONS = 3 };
 
@@ -315,6 +316,98 @@ TEST(a_channel_is_sent_to_by_a_thread)
                               send_and_receive,
                               {send_one, NULL},
                               check_channel,
+                              0,
+                              0});
+}
+
+/* ---- leases of a channel ---- */
+
+enum { LEASED_SLOTS = 3, LEASED_ITEMS = 5 };
+
+static int send_past_the_end(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(coir_channel_new(1, LEASED_SLOTS, &channel), 0);
+    channel->own_lock.word = channel->own_lock.owner = CI_OWN_LOCK_SHARED;
+    ci_channel_begin_leases(channel);
+    COIR_SERVING_SCOPE(scope);
+    for (char item = 1; item <= LEASED_ITEMS; item++) {
+        CHECK_EQ(coir_channel_send(channel, &item), 0);
+        if (item == 2)
+            CHECK_EQ(coir_go_on(scope, 1, receive_what_comes, channel), 0);
+        size_t waiting = coir_channel_count(channel); /* settles */
+        CHECK(waiting <= LEASED_SLOTS);
+    }
+    coir_channel_close(channel);
+    return coir_scope_wait(scope);
+}
+
+static void check_leased(void)
+{
+    CHECK_EQ(count, LEASED_ITEMS);
+    coir_channel_free(channel);
+}
+
+TEST(leases_of_a_channel_between_two_workers)
+{
+    model_run(&(struct model){"leases of a channel",
+                              2,
+                              PREEMPTIONS - 1,
+                              reset,
+                              send_past_the_end,
+                              {NULL, NULL},
+                              check_leased,
+                              0,
+                              0});
+}
+
+static int sum;
+
+static int receive_two(void *arg)
+{
+    for (char item, i = 0; i < 2; i++) {
+        CHECK_EQ(coir_channel_recv(arg, &item), 0);
+        sum += item;
+        count++;
+    }
+    return 0;
+}
+
+/* Leases begin, and another receiver has one, while a receive that has seen none takes the lock. */
+static int begin_leases_late(void *arg)
+{
+    (void)arg;
+    sum = 0;
+    CHECK_EQ(coir_channel_new(1, LEASED_ITEMS, &channel), 0);
+    channel->own_lock.word = channel->own_lock.owner = CI_OWN_LOCK_SHARED;
+    for (char item = 1; item <= LEASED_ITEMS; item++)
+        CHECK_EQ(coir_channel_send(channel, &item), 0);
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go_on(scope, 1, receive_two, channel), 0);
+    ci_own_lock_take(channel->lock);
+    ci_channel_begin_leases(channel);
+    ci_own_lock_give(channel->lock);
+    receive_two(channel);
+    return coir_scope_wait(scope);
+}
+
+static void check_all_once(void)
+{
+    CHECK_EQ(count, 4);
+    CHECK_EQ(sum, 1 + 2 + 3 + 4);
+    CHECK_EQ(coir_channel_count(channel), LEASED_ITEMS - 4);
+    coir_channel_free(channel);
+}
+
+TEST(leases_begin_beside_a_receive)
+{
+    model_run(&(struct model){"leases that begin",
+                              2,
+                              PREEMPTIONS - 1,
+                              reset,
+                              begin_leases_late,
+                              {NULL, NULL},
+                              check_all_once,
                               0,
                               0});
 }

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "sync/channel.h"
 #include "unit/sync/everywhere.h"
 
 struct traffic {
@@ -249,4 +250,143 @@ TEST(plain_threads_use_the_forms_that_never_suspend)
     }
     coir_channel_free(outside.in);
     coir_channel_free(outside.out);
+}
+
+/* ---- leases ---- */
+
+enum { SLOTS = 16 };
+
+static void *make_shared(void *channel)
+{
+    CHECK_EQ(coir_channel_count(channel), 0);
+    return NULL;
+}
+
+/* A full channel whose receiver has a lease of its items. */
+static coir_channel *leased(uint64_t *next)
+{
+    coir_channel *channel;
+    pthread_t thread;
+    CHECK_EQ(coir_channel_new(sizeof(uint64_t), SLOTS, &channel), 0);
+    CHECK_EQ(coir_channel_count(channel), 0); /* this worker owns its lock */
+    CHECK_EQ(pthread_create(&thread, NULL, make_shared, channel), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(channel->own_lock.word, CI_OWN_LOCK_SHARED);
+    ci_channel_begin_leases(channel);
+    for (*next = 0; *next < SLOTS; ++*next)
+        CHECK_EQ(coir_channel_send(channel, next), 0);
+    return channel;
+}
+
+static void receive(coir_channel *channel, uint64_t from, uint64_t to)
+{
+    for (uint64_t item; from < to; from++) {
+        CHECK_EQ(coir_channel_recv(channel, &item), 0);
+        CHECK_EQ(item, from);
+    }
+}
+
+static int send_next(void *arg)
+{
+    return coir_channel_send(arg, &(uint64_t){SLOTS + 3});
+}
+
+/* Each look at the channel finds it as if there were no leases. */
+TEST_REAL(a_lease_does_not_show)
+{
+    uint64_t next, item;
+    coir_channel *channel = leased(&next);
+    CHECK_EQ(coir_channel_try_send(channel, &next), -EAGAIN);
+    receive(channel, 0, 1);
+    CHECK_EQ(channel->lease.left, SLOTS - 1);
+    CHECK_EQ(coir_channel_try_send(channel, &next), 0); /* there is room for one */
+    CHECK_EQ(coir_channel_try_send(channel, &next), -EAGAIN);
+    CHECK_EQ(coir_channel_count(channel), SLOTS);
+    receive(channel, 1, 2);
+    CHECK(channel->lease.left > 0);
+    coir_case sends = coir_case_send(channel, &(uint64_t){SLOTS + 1});
+    CHECK_EQ(coir_select(&sends, 1), 0);
+    receive(channel, 2, 3);
+    CHECK_EQ(coir_channel_send(channel, &(uint64_t){SLOTS + 2}), 0); /* it does not wait */
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, send_next, channel), 0);
+        coir_yield(); /* it waits: no lease begins before the ring is full no more */
+        CHECK(!ci_list_empty(&channel->senders));
+        receive(channel, 3, 4);
+        CHECK_EQ(channel->lease.left, 0);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    receive(channel, 4, 5);
+    CHECK(channel->lease.left > 0);
+    CHECK_EQ(coir_channel_try_recv(channel, &item), 0);
+    CHECK_EQ(item, 5);
+    uint64_t several[2];
+    CHECK_EQ(coir_channel_recv_many(channel, several, 2), 2);
+    CHECK_EQ(several[0], 6);
+    CHECK_EQ(several[1], 7);
+    receive(channel, 8, 9);
+    coir_channel_close(channel);
+    CHECK_EQ(coir_channel_send(channel, &next), -EPIPE);
+    receive(channel, 9, SLOTS + 4);
+    CHECK_EQ(coir_channel_count(channel), 0);
+    CHECK_EQ(coir_channel_recv(channel, &item), -EPIPE);
+    coir_channel_free(channel);
+}
+
+static int receive_one(void *arg)
+{
+    receive(arg, SLOTS, SLOTS + 1);
+    return 0;
+}
+
+/* All of it was received, and nothing is settled: the next receive waits for a send. */
+TEST_REAL(a_lease_that_is_used_up_is_empty)
+{
+    uint64_t next;
+    coir_channel *channel = leased(&next);
+    receive(channel, 0, SLOTS);
+    CHECK_EQ(channel->ring.count, SLOTS);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, receive_one, channel), 0);
+    coir_yield();
+    CHECK_EQ(channel->ring.count, 0);
+    CHECK_EQ(coir_channel_send(channel, &next), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_channel_free(channel);
+}
+
+/* Two workers, until leases have begun by themselves: every item once, and in order. */
+static int drain_in_order(void *arg)
+{
+    uint64_t item, wanted = 0;
+    int rc;
+    while ((rc = coir_channel_recv(arg, &item)) == 0)
+        CHECK_EQ(item, wanted++);
+    return rc == -EPIPE ? (int)wanted : rc;
+}
+
+enum { STREAMED = 100000 };
+
+static void stream_to_another_worker(void)
+{
+    coir_channel *channel;
+    CHECK_EQ(coir_channel_new(sizeof(uint64_t), 64, &channel), 0);
+    COIR_HANDLE(handle);
+    COIR_SERVING_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    options.place = COIR_ON_WORKER(1);
+    CHECK_EQ(coir_go_with(scope, &options, drain_in_order, channel), 0);
+    for (uint64_t i = 0; i < STREAMED; i++)
+        CHECK_EQ(coir_channel_send(channel, &i), 0);
+    coir_channel_close(channel);
+    CHECK_EQ(coir_join(handle), STREAMED);
+    CHECK_EQ(coir_channel_count(channel), 0);
+    coir_channel_free(channel);
+}
+
+TEST(a_stream_between_workers_keeps_its_order)
+{
+    test_in_runtime(stream_to_another_worker, 2);
 }
