@@ -8,8 +8,8 @@
  * 1. A record's bytes come in order, with its descriptors and no others, or with none.
  * 2. A descriptor that was sent is used once, or closed: the pipe whose last writing end it is
  *    ends.
- * 3. A datagram whose send succeeded comes once, in the order of its sender; one whose send failed
- *    does not come.
+ * 3. A datagram whose send succeeded comes once, in the order of its sender, with its sender's
+ *    address; one whose send failed does not come.
  * 4. Each end of a connection knows the process at the other one, whoever's it is by then.
  * 5. In the end, when nothing fails any more, everybody is served, and nothing is left open. */
 #include <coir.h>
@@ -31,7 +31,8 @@ enum {
     BYTES_MOST = 5000,
     FDS_MOST = 3,
     SENDERS = 2,
-    DATAGRAMS = 25
+    DATAGRAMS = 25,
+    ADDRESS_MOST = 64
 };
 static const coir_time patience = 60 * COIR_S;
 
@@ -45,6 +46,7 @@ static struct {
     bool listens;    /* it has begun to */
     int clients_end; /* of clients and senders, how many have ended */
     int sent[SENDERS], heard[SENDERS];
+    char from[SENDERS][ADDRESS_MOST]; /* where each sends from */
 } w;
 
 /* Sometimes so long that a worker that does not sleep meanwhile is noticed. */
@@ -345,6 +347,7 @@ static int be_a_sender(void *arg)
     coir_udp *udp;
     MUST_BE(coir_address_parse(w.sink, &to), 0);
     open_udp("unix:@", is_connected ? w.sink : NULL, &udp);
+    MUST(coir_udp_local(udp, w.from[datagram.sender], ADDRESS_MOST) > 0);
     while (w.sent[datagram.sender] < DATAGRAMS) {
         datagram.number = (uint32_t)w.sent[datagram.sender];
         ssize_t n = send_one(udp, &datagram, is_connected ? NULL : &to);
@@ -360,13 +363,30 @@ static int be_a_sender(void *arg)
     return 0;
 }
 
+static ssize_t receive_one(coir_udp *udp, struct datagram *datagram)
+{
+    coir_udp_op op;
+    coir_address from;
+    char text[ADDRESS_MOST];
+    if (below(2))
+        return coir_udp_recv(udp, datagram, sizeof *datagram, NULL);
+    ssize_t n = below(2)
+                    ? coir_udp_recv(udp, datagram, sizeof *datagram, &from)
+                    : coir_await(coir_udp_recv_op(&op, udp, datagram, sizeof *datagram, &from));
+    if (n > 0) {
+        MUST(coir_address_format(&from, text, sizeof text) > 0 && datagram->sender < SENDERS);
+        MUST_BE(strcmp(text, w.from[datagram->sender]), 0);
+    }
+    return n;
+}
+
 static int receive_all(void *arg)
 {
     struct datagram datagram;
     coir_udp *udp = arg;
     for (int i = 0; i < SENDERS * DATAGRAMS;) {
         COIR_DEADLINE(coir_in(patience));
-        ssize_t n = coir_udp_recv(udp, &datagram, sizeof datagram, NULL);
+        ssize_t n = receive_one(udp, &datagram);
         MUST_BE(n < 0 ? n : 0, 0);
         MUST(n >= 8 && datagram.sender < SENDERS);
         MUST_BE(datagram.number, w.heard[datagram.sender]++);
