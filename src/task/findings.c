@@ -145,9 +145,11 @@ static void find_computing(struct ci_snapshot *snapshot, const struct by_id *tab
     struct ci_finding *finding = add_finding(snapshot, CI_FINDS_COMPUTING);
     finding->worker = (int)index;
     const struct ci_snapshot_seen *running = find(table, snapshot, worker->running);
-    if (running && running->index >= 0) /* it could not be read, as its worker runs */
-        memcpy(ci_snapshot_task(snapshot, (size_t)running->index)->name, worker->running_name,
-               sizeof worker->running_name);
+    if (running && running->index >= 0) { /* it could not be read, as its worker runs */
+        struct ci_snapshot_task *task = ci_snapshot_task(snapshot, (size_t)running->index);
+        memcpy(task->name, worker->running_name, sizeof worker->running_name);
+        task->fn = worker->running_fn;
+    }
     for (size_t i = 0; i < snapshot->tasks.count; i++) {
         const struct ci_holder *holder = &ci_snapshot_task(snapshot, i)->note.holder;
         if (holder->task == worker->running.task && holder->number == worker->running.number)

@@ -58,6 +58,7 @@ static CI_UNINSTRUMENTED void note(struct ci_traced *traced)
     size_t len = 0;
     halt->running.task = task;
     halt->running.number = task ? task->number : 0;
+    halt->running_fn = task ? (const void *)(uintptr_t)task->root.fn : NULL;
     for (; task && task->name && task->name[len] && len < CI_HALT_NAME - 1; len++)
         halt->running_name[len] = task->name[len];
     halt->running_name[len] = '\0';

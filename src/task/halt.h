@@ -41,6 +41,7 @@ struct ci_halt {
     int32_t native;         /* whether its thread can be asked for its stack, or is */
     struct ci_traced traced;
     struct ci_holder running; /* with `traced`: the task that it was taken from */
+    const void *running_fn;   /* its function; NULL: it has none */
     char running_name[CI_HALT_NAME];
 };
 

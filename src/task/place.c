@@ -51,6 +51,33 @@ bool ci_place_is_own(const char *function)
            (begins(function + len, at) && is_own_file(function + len + sizeof at - 1));
 }
 
+bool ci_place_is_root(const char *function)
+{
+    return begins(function, "ci_context_entry ") || begins(function, "fiber_main ") ||
+           begins(function, "generator_main ");
+}
+
+static bool has_file(const char *function)
+{
+    return begins(function + strcspn(function, " \n"), " at ");
+}
+
+void ci_place_search(struct ci_place_search *search, const char *function)
+{
+    bool own = ci_place_is_own(function);
+    bool entry = begins(function, "coir_") || (has_file(function) && !own);
+    bool certain = search->found >= 0 && search->own_files;
+    search->over = certain || entry || ci_place_is_root(function);
+    if (search->over && (certain || !entry))
+        return;
+    search->own_files = search->own_files || (own && has_file(function));
+    if (own)
+        search->found = -1;
+    if (entry || (!own && search->found < 0 && *function != '?'))
+        search->found = search->passed;
+    search->passed++;
+}
+
 void ci_place_consider(struct ci_place *place, const char *function, int len)
 {
     bool own = ci_place_is_own(function);
@@ -71,8 +98,8 @@ static CI_NOINLINE void choose(const struct ci_traced *traced, char text[CI_PLAC
     ci_symbol_write(traced, lines, sizeof lines);
     for (const char *line = lines, *end; (end = strchr(line, '\n')); line = end + 1) {
         const char *function = function_in(line);
-        if (begins(function, "fiber_main ") || begins(function, "generator_main "))
-            break; /* the root of the stack */
+        if (ci_place_is_root(function))
+            break;
         ci_place_consider(&place, function, (int)(end - function));
     }
     if (place.len)

@@ -12,6 +12,23 @@ enum { CI_PLACE_TEXT = 256 };
 /* Whether "FUNCTION at FILE:LINE" is a function of coir's. */
 bool ci_place_is_own(const char *function);
 
+/* Whether it is the root of a stack. */
+bool ci_place_is_root(const char *function);
+
+/* Where a stack begins to be worth showing: a stack begins with how the fiber was parked. That is
+ * at a public function, or at one of the program's, as the compiler may leave the frame of the
+ * public one for what parks. One is the program's if its file is not coir's. One without a file has
+ * no debugging information: it is the program's if coir has some, or if no function follows that is
+ * known to be coir's by its name. `found` is -1 at first. */
+struct ci_place_search {
+    int passed, found; /* functions; which one it is, or -1 */
+    bool own_files;    /* coir has debugging information */
+    bool over;
+};
+
+/* For each function of the stack, from the innermost on, until it is over. */
+void ci_place_search(struct ci_place_search *search, const char *function);
+
 /* The function that stands for a stack: a line of text. Zero at first. */
 struct ci_place {
     const char *line;

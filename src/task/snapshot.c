@@ -488,6 +488,7 @@ static void take_stack(struct copy *copy, struct ci_worker *worker)
         return;
     to->traced = worker->halt.traced;
     to->running = worker->halt.running;
+    to->running_fn = worker->halt.running_fn;
     memcpy(to->running_name, worker->halt.running_name, sizeof to->running_name);
 }
 

@@ -74,6 +74,7 @@ struct ci_snapshot_worker {
     int trace_error; /* of `traced`, if it has not answered */
     struct ci_traced traced;
     struct ci_holder running; /* what it runs, with its stack */
+    const void *running_fn;
     char running_name[CI_HALT_NAME];
 };
 

@@ -24,58 +24,31 @@ static double seconds(coir_time duration)
     return (double)duration / (double)COIR_S;
 }
 
-static bool begins(const char *line, const char *with)
+/* How many functions of a stack are not shown at its begin. */
+static int hidden_functions(struct ci_dump_out *out, const struct ci_snapshot_line *line,
+                            const struct ci_snapshot_line *end)
 {
-    return strncmp(line, with, strlen(with)) == 0;
-}
-
-/* The functions at the root of a stack. */
-static bool is_root(const char *line)
-{
-    return begins(line, "ci_context_entry ") || begins(line, "fiber_main ") ||
-           begins(line, "generator_main ");
-}
-
-/* Whether a stack is worth showing from this function on: a public one, or one of the program's,
- * known by its file, as the compiler may leave the frame of the public one for what parks. */
-static bool is_entry(const char *line)
-{
-    return begins(line, "coir_") ||
-           (begins(line + strcspn(line, " \n"), " at ") && !ci_place_is_own(line));
-}
-
-/* A stack begins with how the fiber was parked. Where an entry follows, shows it from there on. */
-struct shown {
-    const struct ci_snapshot_line *line, *end;
-    const char *symbol; /* the next line of its text */
-    bool parked;        /* what parks was passed */
-};
-
-/* Whether one of the first frames of a stack has an entry. */
-static bool has_entry(struct ci_dump_out *out, const struct ci_snapshot_line *line,
-                      const struct ci_snapshot_line *end)
-{
+    struct ci_place_search search = {.found = -1};
     for (int i = 0;
          i < FIRST_FRAMES && line < end && line->kind == CI_LINE_FRAME && (i == 0 || !line->exact);
          i++, line++)
-        for (const char *at = ci_symbol_of(out, line->address, line->exact); *at;
+        for (const char *at = ci_symbol_of(out, line->address, line->exact); *at && !search.over;
              at = strchr(at, '\n') + 1)
-            if (is_entry(at))
-                return true;
-    return false;
+            ci_place_search(&search, at);
+    return search.found < 0 ? 0 : search.found;
 }
 
-/* The lines of a frame that are shown are passed to `fn`. `skips`: until an entry. */
+/* The lines of a frame that are shown are passed to `fn`, but for the first `*hidden`. */
 typedef void put_function(struct ci_dump_out *out, const char *line, int len, void *arg);
-static void each_function(struct ci_dump_out *out, const struct ci_snapshot_line *line, bool *skips,
+static void each_function(struct ci_dump_out *out, const struct ci_snapshot_line *line, int *hidden,
                           put_function *fn, void *arg)
 {
     for (const char *at = ci_symbol_of(out, line->address, line->exact), *end;
-         (end = strchr(at, '\n')); at = end + 1) {
-        *skips = *skips && !is_entry(at);
-        if (!*skips && !is_root(at))
+         (end = strchr(at, '\n')); at = end + 1)
+        if (*hidden > 0)
+            --*hidden;
+        else if (!ci_place_is_root(at))
             fn(out, at, (int)(end - at), arg);
-    }
 }
 
 /* Calls `fn` for each function that is shown, of the frames that begin at `line`; returns the line
@@ -85,10 +58,10 @@ static const struct ci_snapshot_line *each_frame(struct ci_dump_out *out,
                                                  const struct ci_snapshot_line *end,
                                                  put_function *fn, void *arg)
 {
-    bool skips = has_entry(out, line, end);
+    int hidden = hidden_functions(out, line, end);
     for (bool first = true; line < end && line->kind == CI_LINE_FRAME && (first || !line->exact);
          first = false, line++)
-        each_function(out, line, &skips, fn, arg);
+        each_function(out, line, &hidden, fn, arg);
     return line;
 }
 
@@ -343,24 +316,34 @@ static int fold(const struct ci_snapshot *snapshot, struct folded *folded)
     return 0;
 }
 
+/* A task by its name, or by its function. */
+static void put_text_running(struct ci_dump_out *out, const struct ci_snapshot_worker *worker)
+{
+    const char *symbol = worker->running_fn ? ci_symbol_of(out, worker->running_fn, true) : "?";
+    if (*worker->running_name)
+        ci_put_plain(out, worker->running_name);
+    else
+        ci_put(out, "%.*s", (int)strcspn(symbol, " \n"), symbol);
+}
+
 static void put_text_worker(struct ci_dump_out *out, const struct ci_snapshot_worker *worker)
 {
     struct place place = {6, 0};
     ci_put(out, "runtime %d, worker %d", worker->runtime, worker->index);
     if (!worker->answered && worker->trace_error)
         ci_put(out, " does not answer, and its stack is not known");
-    else if (!worker->answered)
-        ci_put(out, " does not answer; it runs%s", *worker->running_name ? " " : "");
-    if (!worker->answered && !worker->trace_error)
-        ci_put_plain(out, worker->running_name);
+    else if (!worker->answered) {
+        ci_put(out, " does not answer; it runs ");
+        put_text_running(out, worker);
+    }
     if (!worker->answered && !worker->trace_error && !worker->traced.count) /* no backtrace(3) */
         ci_put(out, ", and its stack is not known");
     ci_put(out, "\n");
-    bool skips = false;
+    int hidden = 0;
     for (int i = 0; !worker->answered && !worker->trace_error && i < worker->traced.count; i++) {
         struct ci_snapshot_line line = {.address = worker->traced.frames[i],
                                         .exact = i == 0 && worker->traced.exact};
-        each_function(out, &line, &skips, put_text_function, &place);
+        each_function(out, &line, &hidden, put_text_function, &place);
     }
 }
 
@@ -402,11 +385,11 @@ static struct ci_place place_of_worker(struct ci_dump_out *out,
                                        const struct ci_snapshot_worker *worker)
 {
     struct ci_place place = {"?", 0, 0};
-    bool skips = false;
+    int hidden = 0;
     for (int i = 0; i < worker->traced.count; i++) {
         struct ci_snapshot_line line = {.address = worker->traced.frames[i],
                                         .exact = i == 0 && worker->traced.exact};
-        each_function(out, &line, &skips, keep_place, &place);
+        each_function(out, &line, &hidden, keep_place, &place);
     }
     place.len = place.len ? place.len : 1;
     return place;
@@ -453,7 +436,7 @@ static void put_text_head(struct ci_dump_out *out, const struct ci_finding *find
     case CI_FINDS_COMPUTING:
         place = place_of_worker(out, worker);
         ci_put(out, "finding: ");
-        ci_put_plain(out, *worker->running_name ? worker->running_name : "task");
+        put_text_running(out, worker);
         ci_put(out, " %p on worker %d computes without a wait, in %.*s",
                (const void *)worker->running.task, worker->index, place.len, place.line);
         if (finding->count)
@@ -530,9 +513,10 @@ static void put_json_function(struct ci_dump_out *out, const char *line, int len
 
 static void put_json_frame(struct ci_dump_out *out, const struct ci_snapshot_line *line)
 {
-    bool begun = false, skips = false;
+    bool begun = false;
+    int hidden = 0;
     ci_put(out, "{\"depth\":%d,\"address\":\"%p\",\"functions\":[", line->depth, line->address);
-    each_function(out, line, &skips, put_json_function, &begun);
+    each_function(out, line, &hidden, put_json_function, &begun);
     ci_put(out, "]}");
 }
 

@@ -15,6 +15,7 @@
 #include "base/compiler.h"
 #include "harness.h"
 #include "sys/symbol.h"
+#include "task/current.h"
 
 static char text[8 << 20];
 
@@ -477,6 +478,52 @@ TEST(programs_can_read_it)
     run(1, start_for_json, NULL);
 }
 
+/* ---- functions without debugging information ---- */
+
+#if defined(__x86_64__)
+/* Awaits a future by the library's own function, as if the public one had left no frame. */
+int64_t await_without_lines(struct ci_worker *worker, coir_future *future);
+__asm__(".text\n"
+        ".globl await_without_lines\n"
+        ".type await_without_lines, @function\n"
+        "await_without_lines:\n"
+        ".cfi_startproc\n"
+        "sub $8, %rsp\n"
+        ".cfi_adjust_cfa_offset 8\n"
+        "call ci_await\n"
+        "add $8, %rsp\n"
+        ".cfi_adjust_cfa_offset -8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size await_without_lines, . - await_without_lines\n");
+
+static __attribute__((noinline)) int call_it(void *arg)
+{
+    coir_sleep_op op;
+    int64_t rc = await_without_lines(ci_worker_current, coir_sleep_for_op(&op, 100 * COIR_S));
+    return arg ? 1 : (int)rc;
+}
+
+static int look_at_it(void *arg)
+{
+    (void)arg;
+    COIR_SERVING_SCOPE(scope);
+    go(scope, "without lines", COIR_HERE, call_it, NULL);
+    CHECK_EQ(coir_yield(), 0);
+    dump(COIR_DUMP_TEXT);
+    const char *first = strstr(after("without lines 0x"), "#0 ");
+    CHECK(first && strncmp(first, "#0  await_without_lines (", 25) == 0);
+    coir_scope_cancel(scope);
+    return 0;
+}
+
+TEST(a_function_of_the_program_without_debugging_information_is_the_first)
+{
+    if (ci_has_symbols)
+        run(1, look_at_it, NULL);
+}
+#endif
+
 /* ---- workers that do not answer ---- */
 
 static bool seen;
@@ -491,11 +538,15 @@ static __attribute__((noinline)) int spin_until_it_is_seen(void *arg)
 
 static int dump_a_spinning_worker(void *arg)
 {
-    (void)arg;
+    const char *name = arg;
+    char begins[100];
     COIR_SCOPE(scope);
     ci_store(&seen, false);
-    go(scope, "spinner", COIR_ON_WORKER(1), spin_until_it_is_seen, NULL);
-    const char *begins = "worker 1 does not answer; it runs spinner\n";
+    go(scope, name, COIR_ON_WORKER(1), spin_until_it_is_seen, NULL);
+    snprintf(begins, sizeof begins, "worker 1 does not answer; it runs %s\n",
+             name             ? name
+             : ci_has_symbols ? "spin_until_it_is_seen"
+                              : "");
     while (!strstr(dump(COIR_DUMP_TEXT), begins) ||
            (ci_has_symbols && !strstr(after(begins), "spin_until_it_is_seen at ")))
         continue; /* it had not begun, or a loaded machine was late */
@@ -508,6 +559,7 @@ TEST(a_worker_that_spins_is_shown_with_its_stack)
 {
     coir_config config = COIR_CONFIG;
     config.workers = 2;
+    CHECK_EQ(test_run(&config, dump_a_spinning_worker, "spinner"), 0);
     CHECK_EQ(test_run(&config, dump_a_spinning_worker, NULL), 0);
 }
 

@@ -43,6 +43,34 @@ static __attribute__((noinline)) void spawn(coir_scope *scope)
     CHECK_EQ(coir_go(scope, wait_in_a_task, NULL), 0);
 }
 
+/* The function from which on a stack is shown, by its number. */
+static int first_shown(const char *const functions[], int count)
+{
+    struct ci_place_search search = {.found = -1};
+    for (int i = 0; i < count && !search.over; i++)
+        ci_place_search(&search, functions[i]);
+    return search.found;
+}
+
+TEST(a_stack_is_shown_from_the_public_function_or_the_program_on)
+{
+    char own[200];
+    int len = (int)(strlen(__FILE__) - strlen("test/unit/task/place_test.c"));
+    snprintf(own, sizeof own, "park at %.*ssrc/task/fiber.c:2\n", len, __FILE__);
+    static const char jump[] = "ci_context_jump (a+0x1)\n", entry[] = "fiber_main (a+0x1)\n",
+                      bare[] = "take (a+0x2)\n", other[] = "start (a+0x3)\n",
+                      call[] = "coir_mutex_lock (a+0x4)\n", main_file[] = "start at main.c:3\n",
+                      unknown[] = "? (a+0x5)\n";
+    CHECK_EQ(first_shown((const char *[]){jump, own, call, main_file}, 4), 2);
+    CHECK_EQ(first_shown((const char *[]){jump, own, main_file, call}, 4), 2);
+    CHECK_EQ(first_shown((const char *[]){jump, own, bare, call}, 4), 2);
+    CHECK_EQ(first_shown((const char *[]){jump, own, bare, other, entry}, 5), 2);
+    CHECK_EQ(first_shown((const char *[]){jump, bare, call, other, entry}, 5), 2);
+    CHECK_EQ(first_shown((const char *[]){jump, unknown, bare, other, entry}, 5), 2);
+    CHECK_EQ(first_shown((const char *[]){jump, bare, jump, other, entry}, 5), 3);
+    CHECK_EQ(first_shown((const char *[]){unknown, unknown, entry, call}, 4), -1);
+}
+
 TEST(static_functions_of_coir_are_its_own)
 {
     char line[200];
