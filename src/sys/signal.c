@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "sys/call.h"
+#include "sys/fork.h"
 #include "sys/lock.h"
 #include "sys/signal_default.h"
 
@@ -40,10 +41,8 @@ static struct signal_state {
 
 /* ---- handlers ---- */
 
-static void on_signal(int level_index, int number, siginfo_t *info, void *context)
+static void tell_sinks_and_stops(int number)
 {
-    const struct level *level = &states[number].levels[level_index];
-    int saved = errno;
     uint64_t bit = (uint64_t)1 << number;
     ci_fetch_add(&inside, 1);
     for (int i = 0; i < SINKS; i++) {
@@ -56,12 +55,24 @@ static void on_signal(int level_index, int number, siginfo_t *info, void *contex
             stop->fn(stop->arg);
     ci_fetch_sub(&inside, 1);
     ci_signal_handled(number);
+}
+
+/* In a child after fork(), sinks and stops are the parent's, and nobody looks at them: the signal
+ * does there what it did before them. */
+static void on_signal(int level_index, int number, siginfo_t *info, void *context)
+{
+    const struct level *level = &states[number].levels[level_index];
+    int saved = errno;
+    if (!ci_forked())
+        tell_sinks_and_stops(number);
     handler_fn *informed = ci_load(&level->informed);
     void (*plain)(int) = ci_load(&level->plain);
     if (informed)
         informed(number, info, context);
     else if (plain)
         plain(number);
+    else if (ci_forked() && ci_signal_is_default(&level->before))
+        ci_signal_take_default(number, info);
     errno = saved;
 }
 

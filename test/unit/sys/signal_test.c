@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "sys/call.h"
+#include "sys/fork.h"
 
 static int earlier, stopped;
 
@@ -49,6 +52,44 @@ TEST(a_signal_that_cannot_be_caught_leaves_nothing_behind)
     raise(SIGUSR1);
     CHECK_EQ(sink.pending, 0);
     CHECK_EQ(earlier, 1);
+    ci_sys_close(sink.eventfd);
+}
+
+static int raised_in_child(int number)
+{
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        raise(number);
+        _exit(earlier ? 3 : 0);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+TEST(in_a_child_after_fork_a_signal_does_what_it_did_before)
+{
+    struct ci_signal_sink sink = {.wanted = (uint64_t)1 << SIGUSR1 | (uint64_t)1 << SIGUSR2,
+                                  .eventfd = ci_sys_eventfd()};
+    struct ci_signal_stop stop = {.fn = on_stop, .arg = &stopped};
+    struct pollfd ready = {.fd = sink.eventfd, .events = POLLIN};
+    signal(SIGINT, SIG_IGN);
+    signal(SIGUSR2, SIG_DFL);
+    signal(SIGUSR1, on_earlier);
+    ci_fork_forbid();
+    ci_signal_watch(&stop);
+    CHECK_EQ(ci_signal_attach(&sink), 0);
+    CHECK_EQ(raised_in_child(SIGTERM), -SIGTERM);
+    CHECK_EQ(raised_in_child(SIGINT), 0);
+    CHECK_EQ(raised_in_child(SIGUSR2), -SIGUSR2);
+    CHECK_EQ(raised_in_child(SIGUSR1), 3);
+    CHECK_EQ(ci_sys_poll(&ready, 1, 0), 0); /* nothing for the parent */
+    raise(SIGTERM);
+    CHECK_EQ(stopped, 1);
+    ci_signal_detach(&sink);
+    ci_signal_unwatch(&stop);
+    ci_fork_allow();
     ci_sys_close(sink.eventfd);
 }
 
