@@ -96,7 +96,10 @@ static void put_address(struct text *text, unsigned number, uintptr_t address)
 
 #if defined(COIR_BACKTRACE)
 #include <backtrace.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <unistd.h>
 
 const bool ci_has_symbols = true;
 
@@ -136,27 +139,49 @@ static void put_symbol(void *arg, uintptr_t address, const char *name, uintptr_t
     frame->found = true;
 }
 
+/* What libbacktrace knows of the process, which cannot be freed. It reads the program and its
+ * libraries once; where no descriptor was left for that, it would know nothing for ever, so another
+ * one is made later. */
+static struct backtrace_state *state;
+static int states;                                       /* made so far */
+static bool missed_a_file;                               /* of `state` */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these, and what state reads */
+
+enum { STATES_MOST = 16, DESCRIPTORS = 4 /* at a time, at most */ };
+
+/* The address itself is written then. */
 static void on_error(void *arg, const char *message, int number)
 {
-    (void)arg, (void)message, (void)number; /* the address itself is written then */
+    (void)arg, (void)message;
+    missed_a_file |= number == EMFILE || number == ENFILE;
 }
 
-/* What libbacktrace knows of the process, which cannot be freed. */
-static struct backtrace_state *state;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* it reads a file when it needs it */
+static bool can_open_files(void)
+{
+    int files[DESCRIPTORS], count = 0;
+    while (count < DESCRIPTORS &&
+           (files[count] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) >= 0)
+        count++;
+    for (int i = 0; i < count; i++)
+        close(files[i]);
+    return count == DESCRIPTORS;
+}
 
+/* With the lock held. */
 static void make_state(void)
 {
+    if (state && (!missed_a_file || states == STATES_MOST || !can_open_files()))
+        return;
+    missed_a_file = false;
+    states++;
     state = backtrace_create_state(NULL, 1, on_error, NULL);
 }
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static bool put_frame(struct text *text, unsigned number, uintptr_t address)
 {
     struct frame frame = {text, number, false};
-    pthread_once(&once, make_state);
     pthread_mutex_lock(&lock);
+    make_state();
     if (state)
         backtrace_pcinfo(state, address, put_function, on_error, &frame);
     if (state && !frame.found)
@@ -183,8 +208,8 @@ static void put_variable(void *arg, uintptr_t address, const char *name, uintptr
 bool ci_symbol_variable(const void *address, char *name, size_t size)
 {
     struct variable variable = {name, size, false};
-    pthread_once(&once, make_state);
     pthread_mutex_lock(&lock);
+    make_state();
     if (state)
         backtrace_syminfo(state, (uintptr_t)address, put_variable, on_error, &variable);
     pthread_mutex_unlock(&lock);

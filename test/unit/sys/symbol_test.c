@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -55,6 +57,31 @@ TEST(an_address_has_the_name_of_its_function)
     CHECK_EQ(sscanf(strstr(text, "symbol_test.c:"), "symbol_test.c:%d", &line), 1);
     CHECK(line > LINE && line < LINE + 6);
     CHECK(strstr(text, "\n    #1 a_function_of_this_test at ")); /* where a call returns to */
+}
+
+/* Names that need the program's file. */
+TEST(a_want_of_descriptors_costs_names_only_while_it_lasts)
+{
+    static const char name[] = "    #0 a_function_of_this_test at ";
+    void *address = (void *)(uintptr_t)a_function_of_this_test;
+    struct rlimit all, few;
+    int files[2];
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+    CHECK_EQ(pipe(files), 0);
+    few = (struct rlimit){(rlim_t)files[1] + 1, all.rlim_max};
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+        write_frames(address, (char *)address + 1, sizeof text);
+        CHECK(!strstr(text, name));
+        CHECK(strncmp(text, "    #0 ", 7) == 0);
+    }
+    few.rlim_cur += 1; /* not enough yet */
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int i = 0; i < 30; i++)
+        write_frames(address, (char *)address + 1, sizeof text);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+    write_frames(address, (char *)address + 1, sizeof text);
+    CHECK(!ci_has_symbols || strncmp(text, name, strlen(name)) == 0);
 }
 
 TEST(an_address_of_nothing_is_written_as_it_is)
