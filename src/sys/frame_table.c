@@ -103,7 +103,7 @@ static int list_module(struct dl_phdr_info *info, size_t size, void *arg)
         begin += (uintptr_t)part->p_memsz;
         module.end = begin > module.end ? begin : module.end;
     }
-    if (module.header && tables->count < CI_FRAME_MODULES)
+    if (module.end && tables->count < CI_FRAME_MODULES)
         tables->modules[tables->count++] = module;
     return 0;
 }
@@ -121,6 +121,14 @@ void ci_frame_tables_list(struct ci_frame_tables *tables)
     tables->rows = NULL;
 }
 #endif
+
+const struct ci_frame_module *ci_frame_module_at(const struct ci_frame_tables *tables, uintptr_t pc)
+{
+    for (int i = 0; i < tables->count; i++)
+        if (pc >= tables->modules[i].begin && pc < tables->modules[i].end)
+            return &tables->modules[i];
+    return NULL;
+}
 
 /* The header: version, three encodings, and a table of functions by address, each with its
  * entry. */
@@ -164,11 +172,9 @@ extern const void *_Unwind_Find_FDE(void *pc, struct bases *bases) __attribute__
 
 static const uint8_t *find(const struct ci_frame_tables *tables, uintptr_t pc)
 {
-    for (int i = 0; i < tables->count; i++) {
-        const struct ci_frame_module *module = &tables->modules[i];
-        if (pc >= module->begin && pc < module->end)
-            return search(module->header, pc);
-    }
+    const struct ci_frame_module *module = ci_frame_module_at(tables, pc);
+    if (module && module->header)
+        return search(module->header, pc);
     struct bases bases;
     return _Unwind_Find_FDE ? _Unwind_Find_FDE((void *)pc, &bases) : NULL;
 }

@@ -19,7 +19,7 @@ enum { CI_FRAME_MODULES = 256 };
 
 struct ci_frame_module {
     uintptr_t begin, end;  /* of its code */
-    const uint8_t *header; /* of its table of functions */
+    const uint8_t *header; /* of its table of functions; NULL: it has none */
 };
 
 struct ci_frame_tables {
@@ -31,6 +31,10 @@ struct ci_frame_tables {
 /* Lists the program and its libraries. A library that is unloaded later must not have functions on
  * the stacks that are walked. `rows` is NULL then. */
 void ci_frame_tables_list(struct ci_frame_tables *tables);
+
+/* The module whose code is at `pc`; NULL: none. */
+const struct ci_frame_module *ci_frame_module_at(const struct ci_frame_tables *tables,
+                                                 uintptr_t pc);
 
 /* How a register of the caller is found. CFA: the stack pointer before the call. */
 enum ci_frame_rule {

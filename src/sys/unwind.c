@@ -181,15 +181,46 @@ static bool step_by_row(struct cursor *cursor, const struct ci_frame_row *row)
 
 /* Frame pointer and return address lie together: below the CFA (RISC-V), or where the frame pointer
  * points. */
-static bool step_by_pointer(struct cursor *cursor)
+#if defined(__riscv)
+enum { BELOW_POINTER = 2 * sizeof(uintptr_t) };
+#else
+enum { BELOW_POINTER = 0 };
+#endif
+
+/* False: the register holds something else, as there is no return to code where it points. */
+static bool load_pair(const struct ci_frame_tables *tables, const struct cursor *cursor,
+                      uintptr_t at, uintptr_t *ret_fp, uintptr_t *ret_pc)
+{
+    return load(cursor, at, ret_fp) && load(cursor, at + sizeof(uintptr_t), ret_pc) &&
+           ci_frame_module_at(tables, *ret_pc);
+}
+
+/* Whether frame pointers lead from `at` to the begin of the stack, where they are 0. */
+static bool is_chain(const struct ci_frame_tables *tables, const struct cursor *cursor,
+                     uintptr_t at)
+{
+    uintptr_t fp, pc;
+    while (load_pair(tables, cursor, at, &fp, &pc)) {
+        if (!fp)
+            return true;
+        if (fp - BELOW_POINTER <= at)
+            return false;
+        at = fp - BELOW_POINTER;
+    }
+    return false;
+}
+
+/* A module without any table (musl's linker writes none) is most likely without frame pointers too:
+ * then the register may lead anywhere, so the whole chain has to be one. */
+static bool step_by_pointer(const struct ci_frame_tables *tables, struct cursor *cursor)
 {
     uintptr_t fp, pc, at;
     if (!get(cursor, CI_REGISTER_FP, &at))
         return false;
-#if defined(__riscv)
-    at -= 2 * sizeof(uintptr_t);
-#endif
-    if (!load(cursor, at, &fp) || !load(cursor, at + sizeof(uintptr_t), &pc))
+    at -= BELOW_POINTER;
+    const struct ci_frame_module *module = ci_frame_module_at(tables, cursor->pc);
+    if (!load_pair(tables, cursor, at, &fp, &pc) ||
+        (module && !module->header && !is_chain(tables, cursor, at)))
         return false;
     cursor->pc = pc;
     cursor->cfa = at + 2 * sizeof(uintptr_t);
@@ -205,7 +236,7 @@ static bool step(const struct ci_frame_tables *tables, struct cursor *cursor, bo
     struct ci_frame_row row;
     uintptr_t before = cursor->cfa;
     bool known = ci_frame_row_at(tables, cursor->pc - !*exact, &row);
-    if (!(known ? step_by_row(cursor, &row) : step_by_pointer(cursor)))
+    if (!(known ? step_by_row(cursor, &row) : step_by_pointer(tables, cursor)))
         return false;
     *exact = known && row.is_signal;
     return cursor->pc && cursor->cfa > before && cursor->cfa <= (uintptr_t)cursor->high;

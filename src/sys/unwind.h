@@ -1,7 +1,8 @@
 /* The frames of a stack that nobody runs on, from the registers that were saved when it was left.
  * Nothing of the program is run; memory is read between the bounds of the stack only, so it is
  * harmless if the stack has been damaged. A function without a table (sys/frame_table.h) is taken
- * for one with a frame pointer. */
+ * for one with a frame pointer, if that leads to a return to code of the program or a library;
+ * otherwise the walk ends there. */
 #ifndef CI_SYS_UNWIND_H
 #define CI_SYS_UNWIND_H
 

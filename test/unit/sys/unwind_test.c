@@ -168,6 +168,7 @@ TEST(the_own_stack_is_walked_from_here)
 /* Code that no table knows. */
 TEST(frame_pointers_stand_for_tables)
 {
+    static const uint8_t header[4]; /* of a table that cannot be read */
     uintptr_t stack[16] = {0};
 #if defined(__riscv)
     enum { ABOVE = 2 };
@@ -179,7 +180,8 @@ TEST(frame_pointers_stand_for_tables)
     stack[8] = (uintptr_t)stack + 800; /* not on this stack */
     stack[9] = 48;
     struct ci_context left = {.sp = &stack[2], .fp = &stack[4 + ABOVE], .pc = (void *)16};
-    tables.count = 0;
+    tables.count = 1;
+    tables.modules[0] = (struct ci_frame_module){1, 49, header};
     CHECK_EQ(ci_unwind(&tables, &left, stack, stack + 16, frames, MOST), 3);
     CHECK(frames[0] == (void *)16 && frames[1] == (void *)32 && frames[2] == (void *)48);
     stack[8] = (uintptr_t)&stack[4 + ABOVE]; /* a circle */
@@ -188,6 +190,35 @@ TEST(frame_pointers_stand_for_tables)
     CHECK_EQ(ci_unwind(&tables, &left, stack, stack + 16, frames, MOST), 2);
     left.sp = (char *)left.sp - sizeof stack;
     CHECK_EQ(ci_unwind(&tables, &left, stack, stack + 16, frames, MOST), 0);
+}
+
+TEST(what_is_no_frame_pointer_leads_nowhere)
+{
+    uintptr_t stack[16] = {0};
+#if defined(__riscv)
+    enum { ABOVE = 2 };
+#else
+    enum { ABOVE = 0 };
+#endif
+    stack[4] = (uintptr_t)&stack[8 + ABOVE];
+    stack[5] = 32;
+    stack[8] = 0;
+    stack[9] = 48;
+    struct ci_context left = {.sp = &stack[2], .fp = &stack[4 + ABOVE], .pc = (void *)16};
+    tables.count = 1;
+    tables.modules[0] = (struct ci_frame_module){1, 49, NULL};
+    CHECK_EQ(ci_unwind(&tables, &left, stack, stack + 16, frames, MOST), 3);
+    stack[9] = 49; /* no code: there is no chain */
+    CHECK_EQ(ci_unwind(&tables, &left, stack, stack + 16, frames, MOST), 1);
+    stack[9] = 48;
+    stack[8] = 8; /* it leads to no begin */
+    CHECK_EQ(ci_unwind(&tables, &left, stack, stack + 16, frames, MOST), 1);
+    stack[8] = (uintptr_t)&stack[4 + ABOVE]; /* a circle */
+    CHECK_EQ(ci_unwind(&tables, &left, stack, stack + 16, frames, MOST), 1);
+    static const uint8_t header[4];
+    tables.modules[0].header = header; /* other functions have tables */
+    stack[5] = 100;
+    CHECK_EQ(ci_unwind(&tables, &left, stack, stack + 16, frames, MOST), 1);
 }
 
 static CI_UNINSTRUMENTED void damage(struct ci_random *random)
