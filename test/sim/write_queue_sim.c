@@ -28,7 +28,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 3, PUSHERS = 4, PUSHES = 12, LEN_MOST = 20000, HEAD = 6, BRIEF_QUEUES = 6 };
+enum { CLIENTS = 3, PUSHERS = 4, PUSHES = 12, LEN_MOST = 20000, HEAD = 6, BRIEF_QUEUES = 8 };
 static const coir_time patience = 100 * COIR_S;
 
 enum fate { NEVER, REFUSED, QUEUED, WRITTEN, DROPPED, FAILED };
@@ -336,7 +336,7 @@ static int push_and_push(void *arg)
     coir_write_queue *queue = arg;
     unsigned char bytes[300];
     size_t len = 1 + below(sizeof bytes);
-    bool copies = below(2);
+    bool copies = below(4) == 0;
     coir_buffer *buffer;
     int rc;
     if (copies)
@@ -368,7 +368,7 @@ static void use_brief_queue(void)
     coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
     options.items_max = 1 + below(2);
     MUST_BE(coir_duplex(1 + below(below(2) ? 10 : 1000), &ends[0], &ends[1]), 0);
-    if (below(4))
+    if (below(10))
         MUST_BE(coir_write_queue_new_with(ends[0], &options, &queue), 0);
     else
         MUST_BE(coir_write_queue_new(ends[0], &queue), 0);
