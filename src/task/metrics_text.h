@@ -20,7 +20,7 @@ void ci_metrics_put(struct ci_metrics_text *text, const char *format, ...) COIR_
 void ci_metrics_put_head(struct ci_metrics_text *text, const char *name, const char *type,
                          const char *help);
 
-/* The value of a label: escaped, and '?' in place of what is not ASCII. */
+/* The value of a label: escaped; bytes that are no UTF-8 and control characters stand as \xNN. */
 void ci_metrics_put_label(struct ci_metrics_text *text, const char *value);
 
 /* A histogram with few buckets, as there is one for each name: bucket i counts what took less than
