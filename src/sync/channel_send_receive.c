@@ -304,8 +304,8 @@ int coir_channel_send(coir_channel *channel, const void *item)
 
 enum { LEASES_FROM = 8, LEASE_MOST = 64 };
 
-/* With the lock held, which another thread had when it was tried: so senders and receivers are on
- * several workers. */
+/* With the lock held, which another thread had when it was tried, or for items of a size that the
+ * common case leaves out. */
 static bool leases_pay(const coir_channel *channel)
 {
     return channel->ring.count >= LEASES_FROM && channel->ring.slots == channel->ring.capacity &&

@@ -2,11 +2,14 @@
  *
  * 1. While the queue has a call that was not made, its message is pending.
  *
- * A sender looks whether the run has ended, and sends, with the queue's lock held. So when the run
- * is settled, which takes the lock once, every call is in its queue or was refused.
+ * A sender looks whether the run has ended with the queue's lock held, and is a visitor of the
+ * runtime before it gives the lock back, if it has the message to send. So when the run is settled,
+ * which takes the lock once and then waits for visitors, every call is in its queue, and its
+ * message was sent, or it was refused. The message is sent without the lock: that may be a system
+ * call, and the worker that it wakes takes the lock.
  *
- * The worker makes only the calls that are in its block when the message is delivered. What comes
- * after them waits for the next turn.
+ * The worker makes the calls that are in the queue when the message is delivered. What comes after
+ * them waits for the next turn.
  */
 #include "task/post.h"
 
@@ -28,7 +31,6 @@ enum { BLOCK_POSTS = (BLOCK_BYTES - 2 * sizeof(void *)) / sizeof(struct post) };
 
 struct ci_post_block {
     struct ci_post_block *next; /* of the queue, or of the spare ones */
-    uint32_t count;             /* posts that the worker may take */
     struct post posts[BLOCK_POSTS];
 };
 
@@ -68,16 +70,13 @@ static struct ci_worker *worker_of(struct ci_posts *posts)
     return ci_container_of(posts, struct ci_worker, posts);
 }
 
-/* Gives back the block that the worker has finished. */
+/* Gives back the block that the worker has finished, behind which there is another. */
 static void finish_block(struct ci_posts *posts)
 {
-    struct ci_post_block *done = posts->block, *next = ci_load_acquire(&done->next);
-    if (!next) /* pairs with the release in next_place */
-        return;
-    posts->block = next;
+    struct ci_post_block *done = posts->block;
     posts->taken = 0;
     ci_lock_take(&posts->lock);
-    posts->first = next;
+    posts->block = posts->first = done->next;
     bool keep = posts->spare_count < SPARES_MAX;
     if (keep) {
         done->next = posts->spare;
@@ -97,7 +96,6 @@ static bool become_empty(struct ci_posts *posts)
     if (empty) {
         posts->pending = false;
         posts->used = posts->taken = 0;
-        ci_store_relaxed(&posts->block->count, 0); /* the lock orders it */
     }
     ci_lock_give(&posts->lock);
     return empty;
@@ -111,22 +109,30 @@ static void make(struct ci_worker *worker, struct post *post)
     ci_local_drop(worker, post->locals);
 }
 
-static void came(struct ci_message *message)
+static void make_until(struct ci_posts *posts, unsigned end)
 {
-    struct ci_posts *posts = ci_container_of(message, struct ci_posts, message);
     struct ci_worker *worker = worker_of(posts);
-    if (!posts->block)
-        posts->block = posts->first; /* written before the message was sent */
-    else if (posts->taken == BLOCK_POSTS)
-        finish_block(posts);
-    uint32_t count = ci_load_acquire(&posts->block->count); /* pairs with the release in put */
-    if (posts->taken == count && become_empty(posts))
-        return;
-    while (posts->taken < count) {
+    while (posts->taken < end) {
         struct post post = posts->block->posts[posts->taken++];
         make(worker, &post);
     }
-    ci_inbox_push(&worker->loop.inbox, message); /* its own: no wake-up is needed */
+}
+
+static void came(struct ci_message *message)
+{
+    struct ci_posts *posts = ci_container_of(message, struct ci_posts, message);
+    ci_lock_take(&posts->lock);
+    const struct ci_post_block *last = posts->last;
+    unsigned end = posts->used;
+    posts->block = posts->first;
+    ci_lock_give(&posts->lock);
+    while (posts->block != last) {
+        make_until(posts, BLOCK_POSTS);
+        finish_block(posts);
+    }
+    make_until(posts, end);
+    if (!become_empty(posts))
+        ci_inbox_push(&worker_of(posts)->loop.inbox, message); /* its own: no wake-up is needed */
 }
 
 /* ---- posting ---- */
@@ -142,9 +148,8 @@ static struct post *next_place(struct ci_posts *posts)
     posts->spare = block->next;
     posts->spare_count--;
     block->next = NULL;
-    block->count = 0;
     if (posts->last)
-        ci_store_release(&posts->last->next, block); /* pairs with the acquire in finish_block */
+        posts->last->next = block;
     else
         posts->first = block;
     posts->last = block;
@@ -178,16 +183,19 @@ static int put(struct ci_worker *target, const struct post *post)
         else if (!(place = next_place(posts)))
             rc = add_block(posts, &target->runtime->allocator);
     }
+    bool sends = !rc && !posts->pending;
     if (!rc) {
         *place = *post;
-        /* pairs with the acquire in came */
-        ci_store_release(&posts->last->count, ++posts->used);
-        if (!posts->pending) {
-            posts->pending = true;
-            ci_loop_send(&target->loop, &posts->message);
-        }
+        posts->used++;
+        posts->pending = true;
     }
+    if (sends)
+        ci_fetch_add(&target->runtime->visitors, 1); /* pairs with the look in ci_run_settle */
     ci_lock_give(&posts->lock);
+    if (sends) {
+        ci_loop_send(&target->loop, &posts->message);
+        ci_fetch_sub(&target->runtime->visitors, 1);
+    }
     return rc;
 }
 

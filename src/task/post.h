@@ -25,15 +25,15 @@ struct ci_posts {
 
     /* what the worker writes */
     CI_CACHE_ALIGNED struct ci_message message;
-    struct ci_post_block *block; /* NULL: it begins with `first` */
+    struct ci_post_block *block; /* whose calls it makes */
     unsigned taken;              /* of the block */
 };
 
 void ci_posts_init(struct ci_posts *posts);
 void ci_posts_done(struct ci_posts *posts, const coir_allocator *allocator);
 
-/* Waits until no other thread is inside of a post to this worker. The run has ended: posts that
- * begin afterwards are refused. */
+/* The run has ended: when this returns, no post is accepted any more, and who has accepted one and
+ * is to send the message is a visitor of the runtime. */
 void ci_posts_settle(struct ci_posts *posts);
 
 #endif

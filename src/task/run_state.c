@@ -116,10 +116,10 @@ int ci_run_send(struct ci_worker *worker, struct ci_message *message)
 void ci_run_settle(coir_runtime *runtime)
 {
     ci_check(ci_run_ended(runtime), "run_state.h 2");
-    for (unsigned round = 0; ci_load(&runtime->visitors); round++)
-        ci_pause(round);
     for (int i = 0; i < runtime->worker_count; i++)
         ci_posts_settle(&runtime->workers[i].posts);
+    for (unsigned round = 0; ci_load(&runtime->visitors); round++) /* some of them post */
+        ci_pause(round);
     bool delivered = true;
     while (delivered) { /* a delivery may send again, but a new post is refused */
         delivered = false;

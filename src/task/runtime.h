@@ -47,7 +47,7 @@ struct coir_runtime {
     int32_t shared_count;
 
     /* a line of their own: plain threads write it for each message */
-    CI_CACHE_ALIGNED int32_t visitors; /* threads that are sending and are not of this runtime */
+    CI_CACHE_ALIGNED int32_t visitors; /* threads that are sending, mostly not of this runtime */
 
     CI_CACHE_ALIGNED struct ci_mutex metered_lock; /* guards the following */
     struct ci_list metered;                        /* struct ci_metered */

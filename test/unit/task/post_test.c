@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "harness.h"
+#include "task/current.h"
+#include "task/worker.h"
 
 static int posted;
 
@@ -176,4 +178,35 @@ TEST(posts_use_their_memory_again)
     CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
     CHECK_EQ(coir_runtime_run(runtime, post_in_turns, runtime), 0);
     coir_runtime_free(runtime);
+}
+
+/* ---- a busy worker ---- */
+
+enum { BACKLOG = 1000 }; /* several blocks */
+static int made;
+
+static void make_one(void *arg)
+{
+    (void)arg;
+    made++;
+}
+
+/* Its turns may be long: it makes all calls that are there in one of them. */
+static void fall_behind(void)
+{
+    for (int round = 0; round < 3; round++) {
+        made = 0;
+        for (int i = 0; i < BACKLOG; i++)
+            CHECK_EQ(coir_runtime_post(coir_runtime_current(), 0, make_one, NULL), 0);
+        CHECK_EQ(made, 0);
+        while (!made)
+            CHECK_EQ(coir_yield(), 0);
+        CHECK_EQ(made, BACKLOG);
+        CHECK(ci_inbox_empty(&ci_worker_current->loop.inbox));
+    }
+}
+
+TEST(what_has_come_is_made_in_one_turn)
+{
+    test_in_runtime(fall_behind, 1);
 }
