@@ -6,7 +6,7 @@
  * A worker that does not answer soon is not waited for, as the others stand still meanwhile. Its
  * thread is interrupted for its stack only where the look before has found it in the same turn of a
  * task, since that may end a system call of the task with EINTR. What was logged is logged again
- * only if a look between has not found it. */
+ * only if a look between, which has seen every worker, has not found it. */
 #include "task/stall.h"
 
 #include <errno.h>
@@ -22,7 +22,8 @@
 
 enum { KEYS = 64, WANTED = 128, TEXT = 16 * 1024, SHARE = 100 /* of the time */ };
 
-static const coir_time halt_time = 2 * COIR_MS, stack_time = 20 * COIR_MS, pause_min = 10 * COIR_MS;
+static const coir_time halt_time = 2 * COIR_MS, answer_time = 20 * COIR_MS,
+                       pause_min = 10 * COIR_MS;
 
 /* What a look has found. */
 struct found {
@@ -171,6 +172,20 @@ static void take_finding(struct ci_stalls *stalls, const struct ci_finding *find
     now->due = !now->told && is_due(stalls, snapshot, finding) && want_all(stalls, finding);
 }
 
+/* A look that has not seen every worker says nothing of what it has not found: that is kept, as
+ * far as there is room, so that it is not logged again. */
+static void keep_told(struct ci_stalls *stalls)
+{
+    int found = stalls->now_count;
+    for (int i = 0; i < stalls->before_count && stalls->now_count < KEYS; i++) {
+        bool again = !stalls->before[i].told;
+        for (int at = 0; at < found && !again; at++)
+            again = stalls->now[at].key == stalls->before[i].key;
+        if (!again)
+            stalls->now[stalls->now_count++] = stalls->before[i];
+    }
+}
+
 static void tell(struct ci_stalls *stalls, size_t index)
 {
     if (ci_snapshot_write_finding(&stalls->second, index, stalls->text, sizeof stalls->text) < 0)
@@ -217,7 +232,7 @@ static void take(struct ci_stalls *stalls, struct ci_snapshot *snapshot)
     ci_snapshot_init_lean(snapshot, stalls->wanted, stalls->wanted_count);
     snapshot->may_interrupt = may_interrupt;
     snapshot->arg = stalls;
-    snapshot->stack_time = stack_time;
+    snapshot->stack_time = answer_time;
     coir_time begin = ci_clock_now();
     ci_halt_all(&stalls->halted, halt_time);
     ci_snapshot_take(snapshot, &stalls->halted);
@@ -236,6 +251,8 @@ static void look(struct ci_stalls *stalls)
     take(stalls, &stalls->first);
     for (size_t i = 0; !stalls->first.error && i < stalls->first.findings.count; i++)
         take_finding(stalls, ci_finding_at(&stalls->first, i));
+    if (stalls->first.error || !stalls->first.whole)
+        keep_told(stalls);
     if (stalls->wanted_count)
         take(stalls, &stalls->second);
     for (size_t i = 0;
