@@ -293,7 +293,7 @@ static ssize_t read_now(struct ci_driver *driver, coir_fd fd, void *buf, size_t 
     if (!slot || len == 0 || !ci_slot_reads_plainly(slot, ancillary))
         return -EAGAIN;
     ssize_t rc = ci_sys_recv(fd, buf, len);
-    return (size_t)rc == len ? rc : moved_less(slot, rc, COIR_READ);
+    return rc > 0 && (size_t)rc == len ? rc : moved_less(slot, rc, COIR_READ);
 }
 
 static ssize_t write_now(struct ci_driver *driver, coir_fd fd, const void *data, size_t len)
@@ -302,7 +302,7 @@ static ssize_t write_now(struct ci_driver *driver, coir_fd fd, const void *data,
     if (!slot || len == 0)
         return -EAGAIN;
     ssize_t rc = ci_sys_send(fd, data, len);
-    return ci_likely((size_t)rc == len) ? rc : moved_less(slot, rc, COIR_WRITE);
+    return ci_likely(rc > 0 && (size_t)rc == len) ? rc : moved_less(slot, rc, COIR_WRITE);
 }
 
 static bool cancel(struct ci_driver *driver, struct ci_op *op)

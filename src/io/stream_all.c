@@ -263,7 +263,7 @@ int coir_write_all(coir_stream *stream, const void *buf, size_t len)
     ssize_t n = -EAGAIN;
     if (ci_likely(ci_fiber_of_call(worker) != NULL))
         n = ci_stream_write_now(worker, stream, buf, len);
-    if (ci_likely(n == (ssize_t)len)) /* which is not 0 */
+    if (ci_likely(n > 0 && (size_t)n == len))
         return ci_spend_and_return(worker);
     return write_rest(stream, buf, len, n, CI_CALL, CI_PLACE);
 }

@@ -22,8 +22,9 @@
 
 enum { KEYS = 64, WANTED = 128, TEXT = 16 * 1024, SHARE = 100 /* of the time */ };
 
-static const coir_time halt_time = 2 * COIR_MS, answer_time = 20 * COIR_MS,
-                       pause_min = 10 * COIR_MS;
+static const coir_time halt_time = 2 * COIR_MS;
+static const coir_time stack_time = 20 * COIR_MS;
+static const coir_time pause_min = 10 * COIR_MS;
 
 /* What a look has found. */
 struct found {
@@ -232,7 +233,7 @@ static void take(struct ci_stalls *stalls, struct ci_snapshot *snapshot)
     ci_snapshot_init_lean(snapshot, stalls->wanted, stalls->wanted_count);
     snapshot->may_interrupt = may_interrupt;
     snapshot->arg = stalls;
-    snapshot->stack_time = answer_time;
+    snapshot->stack_time = stack_time;
     coir_time begin = ci_clock_now();
     ci_halt_all(&stalls->halted, halt_time);
     ci_snapshot_take(snapshot, &stalls->halted);

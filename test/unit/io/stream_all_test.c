@@ -47,6 +47,8 @@ TEST_SIM(a_call_that_is_interrupted_before_it_begins_has_done_nothing)
         CHECK_EQ(coir_await(coir_read_full_op(&op, a, &byte, 1, &done[1])), -ETIME);
         CHECK_EQ(coir_stream_copy(b, a, 1, &done[2]), -ETIME);
         CHECK_EQ(coir_await(coir_stream_copy_op(&copy, b, a, 1, &done[3])), -ETIME);
+        for (int error = 1; error < 200; error++) /* the result of a read that nobody looked at */
+            CHECK_EQ(coir_write_all(a, &byte, (size_t)-error), -ETIME);
     }
     for (int i = 0; i < 4; i++)
         CHECK_EQ(done[i], 0);
