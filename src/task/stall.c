@@ -100,11 +100,11 @@ static uint64_t key_of(const struct ci_stalls *stalls, const struct ci_snapshot 
     return key;
 }
 
-static struct found *seen_before(struct ci_stalls *stalls, uint64_t key)
+static const struct found *find(const struct found *found, int count, uint64_t key)
 {
-    for (int i = 0; i < stalls->before_count; i++)
-        if (stalls->before[i].key == key)
-            return &stalls->before[i];
+    for (int i = 0; i < count; i++)
+        if (found[i].key == key)
+            return &found[i];
     return NULL;
 }
 
@@ -168,7 +168,7 @@ static void take_finding(struct ci_stalls *stalls, const struct ci_finding *find
         return;
     struct found *now = &stalls->now[stalls->now_count++];
     now->key = key_of(stalls, snapshot, finding);
-    const struct found *before = seen_before(stalls, now->key);
+    const struct found *before = find(stalls->before, stalls->before_count, now->key);
     now->told = before && before->told;
     now->due = !now->told && is_due(stalls, snapshot, finding) && want_all(stalls, finding);
 }
@@ -179,11 +179,9 @@ static void keep_told(struct ci_stalls *stalls)
 {
     int found = stalls->now_count;
     for (int i = 0; i < stalls->before_count && stalls->now_count < KEYS; i++) {
-        bool again = !stalls->before[i].told;
-        for (int at = 0; at < found && !again; at++)
-            again = stalls->now[at].key == stalls->before[i].key;
-        if (!again)
-            stalls->now[stalls->now_count++] = stalls->before[i];
+        const struct found *before = &stalls->before[i];
+        if (before->told && !find(stalls->now, found, before->key))
+            stalls->now[stalls->now_count++] = *before;
     }
 }
 

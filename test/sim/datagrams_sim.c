@@ -320,9 +320,7 @@ static int be_everybody(void *arg)
         MUST_BE(w.next[i], DATAGRAMS);
     MUST_BE(coir_sleep_for(COIR_S), 0); /* the last come */
     w.over = true;
-    COIR_DEADLINE(coir_in(patience));
-    while (!coir_host_is_down(w.receiver))
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    chaos_await_end(w.receiver, patience);
     return 0;
 }
 

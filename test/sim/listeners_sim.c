@@ -291,9 +291,7 @@ static int be_everybody(void *arg)
     for (intptr_t i = 0; i < CLIENTS; i++)
         MUST_BE(coir_go(scope, be_a_client, (void *)i), 0);
     MUST_BE(coir_scope_wait(scope), 0);
-    COIR_DEADLINE(coir_in(2 * patience));
-    while (!coir_host_is_down(w.server))
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    chaos_await_end(w.server, 2 * patience);
     return 0;
 }
 

@@ -118,9 +118,7 @@ static int be_everybody(void *arg)
     for (int i = 0; i < ROUNDS; i++)
         go_through_a_shortage();
     coir_sim_stop(w.sim, w.server);
-    COIR_DEADLINE(coir_in(minute));
-    while (!coir_host_is_down(w.server))
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    chaos_await_end(w.server, minute);
     return 0;
 }
 

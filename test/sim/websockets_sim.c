@@ -274,9 +274,7 @@ static int be_everybody(void *arg)
         MUST_BE(coir_scope_wait(scope), 0);
     }
     w.over = true;
-    COIR_DEADLINE(coir_in(4 * patience));
-    while (!coir_host_is_down(w.server))
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    chaos_await_end(w.server, 4 * patience);
     return 0;
 }
 

@@ -165,16 +165,18 @@ TEST(the_own_stack_is_walked_from_here)
     CHECK(frames[1] == __builtin_return_address(0));
 }
 
+/* Where a frame pointer points: so many words above what it saves. */
+#if defined(__riscv)
+enum { ABOVE = 2 };
+#else
+enum { ABOVE = 0 };
+#endif
+
 /* Code that no table knows. */
 TEST(frame_pointers_stand_for_tables)
 {
     static const uint8_t header[4]; /* of a table that cannot be read */
     uintptr_t stack[16] = {0};
-#if defined(__riscv)
-    enum { ABOVE = 2 };
-#else
-    enum { ABOVE = 0 };
-#endif
     stack[4] = (uintptr_t)&stack[8 + ABOVE];
     stack[5] = 32;
     stack[8] = (uintptr_t)stack + 800; /* not on this stack */
@@ -195,11 +197,6 @@ TEST(frame_pointers_stand_for_tables)
 TEST(what_is_no_frame_pointer_leads_nowhere)
 {
     uintptr_t stack[16] = {0};
-#if defined(__riscv)
-    enum { ABOVE = 2 };
-#else
-    enum { ABOVE = 0 };
-#endif
     stack[4] = (uintptr_t)&stack[8 + ABOVE];
     stack[5] = 32;
     stack[8] = 0;
