@@ -175,7 +175,8 @@ COIR_API uint64_t coir_sim_random(coir_sim *sim);
  *
  * One seed in a hundred is run twice, and once more in a new process. It fails when the runs
  * differ.
- * Returns an exit status: 0 when no seed failed.
+ * Returns an exit status: 0 when no seed failed; 77 when the scenario cannot run on that driver (it
+ * returns -ENOTSUP, and no seed passes).
  * Suspends: no (it blocks).  Threads: main, alone: it forks.
  * Errors: none: the status says it. */
 COIR_API int coir_sim_main(int argc, char **argv, coir_scenario_fn *scenario, void *arg);

@@ -36,6 +36,7 @@ enum {
     TWICE_EVERY = 100
 };
 enum { FAILED = 3, DIFFERED, DIFFERED_IN_NEW, TO_NEW_PROCESS }; /* exit statuses of a job */
+enum { UNSUPPORTED = 77 }; /* exit status of a campaign: a skipped test's, by convention */
 
 /* The seeds that a process has run: a failure may hang on them. */
 struct earlier {
@@ -66,7 +67,7 @@ struct campaign {
     uint64_t from, to, only;
     unsigned jobs, workers;
     const char *driver;
-    bool keep_going, replay, choose_faults;
+    bool keep_going, replay, choose_faults, unsupported;
     uint32_t *faults;
     size_t fault_count;
     uint64_t *after; /* run before the one that is replayed */
@@ -74,6 +75,12 @@ struct campaign {
     struct shared *shared;
     uint64_t failed;
 };
+
+static int say_unsupported(const struct campaign *campaign)
+{
+    printf("%s: not supported on the driver %s\n", campaign->program, campaign->driver);
+    return UNSUPPORTED;
+}
 
 /* ---- one run ---- */
 
@@ -142,6 +149,8 @@ static int replay(const struct campaign *campaign)
     job->seed = campaign->only;
     int rc =
         run(campaign, job, campaign->faults, campaign->fault_count, campaign->choose_faults, true);
+    if (rc == FAILED && job->error == -ENOTSUP)
+        return say_unsupported(campaign);
     printf("seed %llu: %s, %zu faults, %llu steps\n", (unsigned long long)job->seed,
            outcome(job, rc), job->result.fault_count, (unsigned long long)job->result.steps);
     if (job->result.left[0])
@@ -368,6 +377,13 @@ static struct job *job_of(const struct campaign *campaign, pid_t pid)
     return NULL;
 }
 
+/* A seed that needs what the driver lacks, where no other has passed: it is not the seed. */
+static bool is_unsupported(const struct campaign *campaign, const struct job *job, int status)
+{
+    return WIFEXITED(status) && WEXITSTATUS(status) == FAILED && job->error == -ENOTSUP &&
+           !ci_load(&campaign->shared->done) && !campaign->failed;
+}
+
 static int run_all(struct campaign *campaign)
 {
     struct shared *shared = campaign->shared;
@@ -387,12 +403,16 @@ static int run_all(struct campaign *campaign)
         if (status == 0)
             continue;
         bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != TO_NEW_PROCESS;
-        if (failed && !campaign->keep_going)
+        if (failed && is_unsupported(campaign, job, status))
+            campaign->unsupported = true;
+        if (campaign->unsupported || (failed && !campaign->keep_going))
             ci_store(&shared->stop, true);
-        if (failed)
+        if (failed && !campaign->unsupported)
             report(campaign, job, status);
         running += !ci_load(&shared->stop) && start(campaign, job);
     }
+    if (campaign->unsupported)
+        return say_unsupported(campaign);
     printf("%s: %llu seeds passed, %llu failed\n", campaign->program,
            (unsigned long long)shared->done, (unsigned long long)campaign->failed);
     return campaign->failed || !shared->done;

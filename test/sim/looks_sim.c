@@ -301,6 +301,8 @@ static int play(void *arg)
 int scenario(coir_sim *sim)
 {
     static const coir_event unset = COIR_EVENT_INIT;
+    if (!posix_has_kernel())
+        return -ENOTSUP;
     memset(&w, 0, sizeof w);
     w.over = unset;
     coir_sim_link(sim, NULL, NULL,

@@ -529,9 +529,11 @@ static int play(void *arg)
 int scenario(coir_sim *sim)
 {
     static const coir_mutex plain = COIR_MUTEX_INIT, fair = COIR_FAIR_MUTEX_INIT;
+    coir_config config = COIR_CONFIG;
+    if (!posix_has_kernel())
+        return -ENOTSUP;
     memset(&w, 0, sizeof w);
     w.mutex = below(2) ? plain : fair;
-    coir_config config = COIR_CONFIG;
     config.stack_use = w.measures_stacks = below(2);
     MUST_BE(coir_sim_configure(sim, &config), 0);
     coir_sim_faults(sim, NULL, (coir_faults){.late = some(0.5)});

@@ -64,6 +64,33 @@ static int nothing(void *arg)
     return 0;
 }
 
+static int be_refused(coir_sim *sim, void *arg)
+{
+    (void)sim, (void)arg;
+    return -ENOTSUP;
+}
+
+TEST(a_driver_that_a_scenario_cannot_run_on_is_not_a_failure)
+{
+    char *all[] = {"program", "--seeds", "1-50", "--jobs", "3", "--keep-going", NULL};
+    char *one[] = {"program", "--seed", "1", NULL};
+    CHECK_EQ(coir_sim_main(6, all, be_refused, NULL), 77);
+    CHECK_EQ(coir_sim_main(3, one, be_refused, NULL), 77);
+}
+
+/* What one seed is refused, after others have passed, is its failure. */
+static int be_refused_late(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    return ++runs < 10 ? coir_sim_host_main(sim, "host", nothing, NULL) : -ENOTSUP;
+}
+
+TEST(a_seed_that_finds_nothing_supported_after_others_fails)
+{
+    char *arguments[] = {"program", "--seeds", "1-50", "--jobs", "1", NULL};
+    CHECK_EQ(coir_sim_main(5, arguments, be_refused_late, NULL), 1);
+}
+
 static int spawn_two(void *arg)
 {
     (void)arg;
