@@ -22,6 +22,11 @@ check-all:  ## the same, with every seed, every sanitizer on everything, and lon
 	@tools/setup test
 	@test/run --all
 
+campaigns:  ## go on with 200,000 seeds of each scenario on each driver, for an hour or MINUTES
+	@tools/setup build
+	@cmake --preset gcc >/dev/null && cmake --build build/gcc
+	@test/long/kernel --minutes "$(or $(MINUTES),60)"
+
 coverage:   ## run every scenario on every driver, and print which lines of the library that ran
 	@tools/setup build
 	@test/sim/coverage
@@ -60,4 +65,4 @@ clean:
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/'
 
-.PHONY: run man build test check-all coverage bench install uninstall amalgamation deb format clean help
+.PHONY: run man build test check-all campaigns coverage bench install uninstall amalgamation deb format clean help
