@@ -68,6 +68,13 @@ static void print(const char *what, const char *unit, double goal)
            ratio[3 * rounds / 4], goal);
 }
 
+static void print_ratio(const char *what, double *of)
+{
+    qsort(of, (size_t)rounds, sizeof *of, compare);
+    printf("%s: ratio %.3f (quartiles %.3f, %.3f)\n", what, of[rounds / 2], of[rounds / 4],
+           of[3 * rounds / 4]);
+}
+
 static void set_wait(int fd, bool waits)
 {
     fcntl(fd, F_SETFL, waits ? 0 : O_NONBLOCK);
@@ -252,9 +259,10 @@ static int copy(void *arg)
 
 /* The same loop over two sets of sockets costs up to 5 % more or less by where their memory lies.
  * So each round is a process of its own, in which two bare loops and coir take turns; and the ratio
- * of the two bare loops tells what the other ratio is worth. */
-enum { PEERS = 64, SIZE = 64, ECHOES = 200, TURNS = 6 };
-enum { BARE, COIR, BARE_TOO, ECHOERS };
+ * of the two bare loops tells what the other ratio is worth. The fourth is the least that a fiber
+ * for each connection can cost: the bare loop, which switches to a stack of each connection. */
+enum { PEERS = 64, SIZE = 64, ECHOES = 200, TURNS = 6, STACK = 65536 };
+enum { BARE, COIR, BARE_TOO, FIBERS, ECHOERS };
 
 struct echoer {
     int near[PEERS], far[PEERS];
@@ -287,6 +295,72 @@ static void *echo_bare(void *arg)
     }
     return NULL;
 }
+
+#ifdef __x86_64__
+struct fiber {
+    int fd;
+    void *stack; /* its pointer while another one runs */
+};
+static void *loop_stack;
+
+/* Pushes the registers that a call preserves, leaves the stack pointer in *FROM, takes TO. */
+void switch_stacks(void **from, void *to);
+__asm__(".text\n"
+        "switch_stacks:\n"
+        "push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
+        "mov %rsp, (%rdi)\n mov %rsi, %rsp\n"
+        "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n"
+        "ret\n");
+
+static struct fiber *running;
+
+static void echo_on_a_stack(void)
+{
+    struct fiber *fiber = running;
+    char bytes[4096];
+    for (;;) {
+        switch_stacks(&fiber->stack, loop_stack);
+        ssize_t n = recv(fiber->fd, bytes, sizeof bytes, 0);
+        if (n > 0)
+            send(fiber->fd, bytes, (size_t)n, MSG_NOSIGNAL);
+    }
+}
+
+static void run_fiber(struct fiber *fiber)
+{
+    running = fiber;
+    switch_stacks(&loop_stack, fiber->stack);
+}
+
+static void *echo_fibers(void *arg)
+{
+    static struct fiber fibers[PEERS];
+    struct echoer *echoer = arg;
+    int epoll = epoll_create1(0);
+    char *stacks = aligned_alloc(STACK, STACK * PEERS);
+    must(stacks, "stacks");
+    pin(0);
+    pthread_getcpuclockid(pthread_self(), &echoer->clock);
+    for (int i = 0; i < PEERS; i++) {
+        void **top = (void **)(void *)(stacks + (i + 1) * STACK) - 8 * (i % 16 + 1);
+        top[-2] = (void *)echo_on_a_stack;
+        fibers[i] = (struct fiber){.fd = echoer->near[i], .stack = top - 8};
+        run_fiber(&fibers[i]);
+        epoll_ctl(epoll, EPOLL_CTL_ADD, fibers[i].fd,
+                  &(struct epoll_event){.events = EPOLLIN, .data.ptr = &fibers[i]});
+    }
+    pthread_barrier_wait(&ready);
+    for (;;) {
+        struct epoll_event events[PEERS];
+        int count = epoll_wait(epoll, events, PEERS, -1);
+        for (int i = 0; i < count; i++)
+            run_fiber(events[i].data.ptr);
+    }
+    return NULL;
+}
+#else
+#define echo_fibers echo_bare
+#endif
 
 static double talk(const struct echoer *to)
 {
@@ -334,7 +408,7 @@ static int echo_once(void *arg)
     (void)arg;
     pin(0);
     pthread_getcpuclockid(pthread_self(), &echoers[COIR].clock);
-    pthread_barrier_init(&ready, NULL, 4);
+    pthread_barrier_init(&ready, NULL, ECHOERS + 1);
     COIR_SCOPE(scope);
     for (int i = 0; i < ECHOERS * PEERS; i++) {
         struct echoer *echoer = &echoers[i % ECHOERS];
@@ -350,6 +424,7 @@ static int echo_once(void *arg)
     }
     pthread_create(&thread, NULL, echo_bare, &echoers[BARE]);
     pthread_create(&thread, NULL, echo_bare, &echoers[BARE_TOO]);
+    pthread_create(&thread, NULL, echo_fibers, &echoers[FIBERS]);
     pthread_create(&thread, NULL, talk_to_each, NULL);
     pthread_barrier_wait(&ready);
     return coir_scope_wait(scope);
@@ -358,7 +433,7 @@ static int echo_once(void *arg)
 static int echo(void)
 {
     int ends[2];
-    double costs[ECHOERS], null[ROUNDS_MOST];
+    double costs[ECHOERS], null[ROUNDS_MOST], fibers[ROUNDS_MOST], to_fibers[ROUNDS_MOST];
     must(pipe(ends) == 0, "pipe");
     results = ends[1];
     for (int i = 0; i < rounds; i++) {
@@ -369,11 +444,15 @@ static int echo(void)
         bare[i] = (costs[BARE] + costs[BARE_TOO]) / 2;
         ours[i] = costs[COIR];
         null[i] = costs[BARE_TOO] / costs[BARE];
+        fibers[i] = costs[FIBERS] / bare[i];
+        to_fibers[i] = costs[COIR] / costs[FIBERS];
     }
-    qsort(null, (size_t)rounds, sizeof *null, compare);
     print("an echo of 64 bytes over 64 Unix sockets, CPU", "us", 1.03);
-    printf("the bare loop beside itself: ratio %.3f (quartiles %.3f, %.3f)\n", null[rounds / 2],
-           null[rounds / 4], null[3 * rounds / 4]);
+    print_ratio("the bare loop beside itself", null);
+#ifdef __x86_64__
+    print_ratio("the bare loop with a stack for each connection, to the bare loop", fibers);
+    print_ratio("coir to the bare loop with a stack for each connection", to_fibers);
+#endif
     return 0;
 }
 
