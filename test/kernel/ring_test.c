@@ -648,6 +648,24 @@ TEST(a_send_that_must_send_all_does)
     close_all();
 }
 
+TEST(a_receive_that_polls_first_takes_what_is_there_by_task_work)
+{
+    char in[4];
+    open_ring(12);
+    make_pair();
+    for (int i = 0; i < 2; i++) { /* something is there; nothing is */
+        if (i == 0)
+            send_to(near, far, "ab", 2);
+        ask_bytes(IORING_OP_RECV, far, A, in, sizeof in)->ioprio = IORING_RECVSEND_POLL_FIRST;
+        CHECK_EQ(ci_ring_submit(&ring), 0);
+        CHECK(none());
+        if (i == 1)
+            send_to(near, far, "cd", 2);
+        CHECK_EQ(wait_one(A), 2);
+    }
+    close_all();
+}
+
 /* A kernel thread goes on; one that runs is not found waiting, and a signal ends it. */
 TEST(a_kernel_thread_takes_over)
 {

@@ -70,6 +70,7 @@ struct ci_krequest {
     bool multi;   /* multishot */
     bool selects; /* takes a buffer of `group` */
     bool cancelled;
+    bool polls_first; /* IORING_RECVSEND_POLL_FIRST */
     bool polled;      /* REQ_F_POLLED */
     bool in_progress; /* a connect */
     bool of_file;     /* a stat with an empty path */

@@ -3,6 +3,7 @@
  * - A send or receive that must transfer everything (MSG_WAITALL) and transferred a part is tried
  *   again for the rest (io_net_retry); if the rest fails, the part is its result. A kernel thread
  *   that sends sleeps until all is sent, as send(2) does.
+ * - A receive with IORING_RECVSEND_POLL_FIRST polls before its first attempt.
  * - A multishot receive continues until no data is left, and then waits. Since 6.6 it waits without
  *   another attempt if the socket reports that it is empty, and lets other requests run after 32
  *   rounds.
@@ -29,7 +30,9 @@ enum ci_kring_try ci_kring_set(struct ci_krequest *request, ssize_t result)
 int ci_kring_prepare_bytes(struct ci_krequest *request, const struct io_uring_sqe *sqe)
 {
     bool multi = sqe->ioprio & IORING_RECV_MULTISHOT;
-    if (sqe->ioprio & ~IORING_RECV_MULTISHOT || (multi && request->opcode != IORING_OP_RECV))
+    request->polls_first = sqe->ioprio & IORING_RECVSEND_POLL_FIRST;
+    if (sqe->ioprio & ~(IORING_RECV_MULTISHOT | IORING_RECVSEND_POLL_FIRST) ||
+        (sqe->ioprio && request->opcode != IORING_OP_RECV))
         ci_kunknown("a flag of a send or a receive");
     if (multi && (!request->selects || sqe->msg_flags & MSG_WAITALL || sqe->len))
         return -EINVAL;
@@ -201,6 +204,8 @@ enum ci_kring_try ci_kring_receive(struct ci_krequest *request, enum ci_kring_fr
 {
     if (!request->file->type->receive)
         return ci_kring_set(request, -ENOTSOCK);
+    if (request->polls_first && !request->polled)
+        return CI_KRING_AGAIN;
     if (request->multi)
         return receive_on(request, from);
     if (!request->selects)

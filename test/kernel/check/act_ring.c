@@ -134,6 +134,8 @@ static int64_t prepare(struct game *game, const struct step *step)
         return -1;
     switch ((enum op)step->op) {
     case OP_RING_RECEIVE:
+        sqe->ioprio = step->c ? IORING_RECVSEND_POLL_FIRST : 0;
+        __attribute__((fallthrough));
     case OP_RING_SEND:
     case OP_RING_RECEIVE_MESSAGE:
     case OP_RING_SEND_MESSAGE: fill_bytes(game, step, sqe, request); break;

@@ -74,8 +74,8 @@ enum op {
     OP_UNIX_ASSOCIATE,    /* a: datagram socket, b: its peer's slot */
     OP_UNIX_SEND_TO,      /* a, b; x: bytes */
     OP_UNIX_RECEIVE_FROM, /* a; x: bytes */
-    OP_RING_RECEIVE,      /* a; x: bytes; y: flags */
-    OP_RING_SEND,         /* likewise */
+    OP_RING_RECEIVE,      /* a; x: bytes; y: flags; c: it polls first */
+    OP_RING_SEND,         /* a; x: bytes; y: flags */
     OP_RING_RECEIVE_MESSAGE,
     OP_RING_SEND_MESSAGE,
     OP_RING_RECEIVE_ALL,    /* a: multishot, provided buffers */

@@ -193,8 +193,10 @@ uint32_t draw_send_flags(struct ci_random *random)
 
 bool draw_ring_receive(const struct game *game, struct ci_random *random, struct step *step)
 {
-    if (step->op == OP_RING_RECEIVE)
+    if (step->op == OP_RING_RECEIVE) {
         step->y = below(random, 3) ? 0 : MSG_WAITALL;
+        step->c = (uint8_t)below(random, 2);
+    }
     return may_receive(game, step->a) && (step->x || step->op == OP_RING_RECEIVE_ALL);
 }
 
