@@ -196,6 +196,50 @@ TEST(a_mutex_is_locked_by_two_workers)
                               0});
 }
 
+/* HELD, and owned by no worker. */
+static void reset_held(void)
+{
+    reset();
+    mutex.opaque[0] = 1 /* HELD */ | (uint64_t)CI_OWN_LOCK_SHARED << 32;
+    mutex.opaque[1] = CI_OWN_LOCK_SHARED;
+}
+
+static int spin_and_lock(void *arg)
+{
+    (void)arg;
+    ci_worker_current->loop.spin_ticks = 1; /* as with several CPUs */
+    CHECK_EQ(coir_mutex_lock(&mutex), 0);
+    CHECK(mutex.opaque[4] != 0); /* dumps are told that this task has it */
+    enter_and_leave();
+    coir_mutex_unlock(&mutex);
+    return 0;
+}
+
+static void unlock_mutex(void)
+{
+    coir_mutex_unlock(&mutex);
+}
+
+static void check_spun(void)
+{
+    CHECK_EQ(count, 1 + taken);
+    no_meeting();
+    CHECK_EQ(coir_mutex_try_lock(&mutex), 0);
+}
+
+TEST(a_mutex_is_spun_for)
+{
+    model_run(&(struct model){"a mutex that a fiber spins for",
+                              1,
+                              PREEMPTIONS,
+                              reset_held,
+                              spin_and_lock,
+                              {unlock_mutex, try_mutex},
+                              check_spun,
+                              0,
+                              0});
+}
+
 static int lock_for_a_thread(void *arg)
 {
     (void)arg;
