@@ -24,6 +24,9 @@ CI_INLINE uint32_t ci_bytes_half(const char *at)
  */
 CI_INLINE bool ci_bytes_equal(const char *a, const char *b, size_t len)
 {
+    if (ci_likely(len - 8 <= 8)) /* 8 to 16; the two words may overlap */
+        return ci_bytes_word(a) == ci_bytes_word(b) &&
+               ci_bytes_word(a + len - 8) == ci_bytes_word(b + len - 8);
     if (len < 4)
         return len == 0 || (a[0] == b[0] && a[len / 2] == b[len / 2] && a[len - 1] == b[len - 1]);
     if (len < 8)
@@ -39,7 +42,7 @@ CI_INLINE bool ci_bytes_equal(const char *a, const char *b, size_t len)
 CI_INLINE char *ci_bytes_put(char *to, const void *from, size_t len)
 {
     const char *bytes = from;
-    if (ci_likely(len >= 8 && len <= 16)) { /* the two moves may overlap */
+    if (ci_likely(len - 8 <= 8)) { /* 8 to 16; the two words may overlap */
         uint64_t first = ci_bytes_word(bytes), last = ci_bytes_word(bytes + len - 8);
         memcpy(to, &first, 8);
         memcpy(to + len - 8, &last, 8);

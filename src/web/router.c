@@ -12,10 +12,13 @@
 #include "proto/url_decode.h"
 #include "task/current.h"
 
-/* Bytes of a route's method and pattern, which are one piece of memory. */
+/* Of a method and of a pattern: a route's lengths are 32 bits. */
+#define LENGTH_MAX (UINT32_MAX / 4)
+
+/* Bytes of a route's text: its method, a NUL, and its line. */
 static size_t text_size(const struct ci_route *route)
 {
-    return route->method_len + route->pattern_len + 2;
+    return (size_t)route->method_len + 1 + route->line_len + 1;
 }
 
 static int new_router(const coir_router_options *given, coir_router **ret_router)
@@ -173,14 +176,16 @@ int coir_route(coir_router *router, const char *method, const char *pattern,
         return CI_MISUSE(-EINVAL, "router, method, pattern or handler is NULL");
     int params;
     size_t method_len = strlen(method), pattern_len = strlen(pattern);
-    if (!ci_http1_is_token(method, method_len) || !valid_pattern(pattern, &params))
+    if (method_len > LENGTH_MAX || pattern_len > LENGTH_MAX ||
+        !ci_http1_is_token(method, method_len) || !valid_pattern(pattern, &params))
         return -EINVAL;
     struct ci_route route = {.method = method,
                              .pattern = pattern,
-                             .method_len = method_len,
-                             .pattern_len = pattern_len,
+                             .method_len = (uint32_t)method_len,
+                             .pattern_len = (uint32_t)pattern_len,
+                             .line_len = (uint32_t)(method_len + 1 + pattern_len),
                              .has_params = params > 0,
-                             .literal_len = params ? strcspn(pattern, "{") : pattern_len,
+                             .literal_len = (uint32_t)strcspn(pattern, "{"),
                              .has_escapes = strchr(pattern, '%') != NULL,
                              .handler = handler,
                              .arg = arg};
@@ -194,9 +199,13 @@ int coir_route(coir_router *router, const char *method, const char *pattern,
     if (!text)
         return -ENOMEM;
     route.method = memcpy(text, method, method_len + 1);
-    route.pattern = memcpy(text + method_len + 1, pattern, pattern_len + 1);
+    char *line = text + method_len + 1;
+    memcpy(line, method, method_len);
+    line[method_len] = ' ';
+    route.line = line;
+    route.pattern = memcpy(line + method_len + 1, pattern, pattern_len + 1);
     if (!route.has_params && !route.has_escapes) {
-        uint32_t *list = &router->literals[pattern_len % CI_ROUTER_LITERALS];
+        uint32_t *list = &router->literals[route.line_len % CI_ROUTER_LITERALS];
         route.next = *list;
         *list = (uint32_t)router->count + 1;
     }
@@ -247,27 +256,34 @@ CI_INLINE bool differs(const struct ci_route *route, const char *path, size_t pa
            (path_len != route->pattern_len && !route->has_params);
 }
 
-/* The route whose pattern is the path itself. It wins over all others: coir_route refuses one that
- * an earlier route of the same method covers. */
-CI_INLINE const struct ci_route *find_literal(const coir_router *router, const char *method,
-                                              size_t method_len, const char *path, size_t path_len)
+/* A route without parameters and escapes that may have this line; or NULL. */
+CI_INLINE const struct ci_route *literal_at(const coir_router *router, uint32_t at)
 {
-    uint32_t at = router->literals[path_len % CI_ROUTER_LITERALS];
-    while (at) {
-        const struct ci_route *route = &router->routes[at - 1];
-        if (route->pattern_len == path_len && ci_bytes_equal(route->pattern, path, path_len) &&
-            is_method(route, method, method_len))
-            return route;
-        at = route->next;
-    }
-    return NULL;
+    return at ? &router->routes[at - 1] : NULL;
+}
+
+/* Whether the route's method and pattern are the line "METHOD path". As a method has no spaces,
+ * lines that are equal have equal methods. */
+CI_INLINE bool is_line(const struct ci_route *route, const char *line, size_t line_len)
+{
+    return route->line_len == line_len && ci_bytes_equal(route->line, line, line_len);
+}
+
+CI_INLINE void found_literal(const struct ci_route *route, struct ci_match *match)
+{
+    match->route = route;
+    match->path_known = true;
+    match->path_has_escapes = false;
+    match->param_count = 0;
 }
 
 /* Among all routes, in their order. A GET route answers HEAD where no HEAD route matches. */
-static CI_NOINLINE void match_any(const coir_router *router, const char *method, size_t method_len,
-                                  const char *path, size_t path_len, struct ci_match *match)
+static void match_any(const coir_router *router, const char *method, size_t method_len,
+                      const char *path, size_t path_len, struct ci_match *match)
 {
     const struct ci_route *get = NULL;
+    match->path_known = false;
+    match->param_count = 0;
     bool head = method_len == 4 && memcmp(method, "HEAD", 4) == 0;
     match->path_has_escapes = memchr(path, '%', path_len) != NULL;
     for (size_t i = 0; i < router->count; i++) {
@@ -289,15 +305,35 @@ static CI_NOINLINE void match_any(const coir_router *router, const char *method,
         route_matches(get, path, path_len, match); /* its parameters */
 }
 
+/* The first literal of the line's length is not it. */
+static CI_NOINLINE void match_rest(const coir_router *router, const char *method, size_t method_len,
+                                   const char *path, size_t path_len, struct ci_match *match)
+{
+    size_t line_len = method_len + 1 + path_len;
+    const struct ci_route *route =
+        literal_at(router, router->literals[line_len % CI_ROUTER_LITERALS]);
+    if (path != method + method_len + 1)
+        route = NULL; /* no line */
+    while (route && !is_line(route, method, line_len))
+        route = literal_at(router, route->next);
+    if (route)
+        found_literal(route, match);
+    else
+        match_any(router, method, method_len, path, path_len, match);
+}
+
+/* The route whose pattern is the path itself wins over all others: coir_route refuses one that an
+ * earlier route of the same method covers. */
 void ci_router_match(const coir_router *router, const char *method, size_t method_len,
                      const char *path, size_t path_len, struct ci_match *match)
 {
-    match->param_count = 0;
-    match->route = find_literal(router, method, method_len, path, path_len);
-    match->path_known = match->route;
-    match->path_has_escapes = false;
-    if (!match->route)
-        match_any(router, method, method_len, path, path_len, match);
+    size_t line_len = method_len + 1 + path_len;
+    const struct ci_route *route =
+        literal_at(router, router->literals[line_len % CI_ROUTER_LITERALS]);
+    if (ci_likely(path == method + method_len + 1 && route && is_line(route, method, line_len)))
+        found_literal(route, match);
+    else
+        match_rest(router, method, method_len, path, path_len, match);
 }
 
 /* Appends a method to an Allow list of `len` bytes unless it is there; the new length. One that

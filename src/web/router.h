@@ -10,9 +10,11 @@
 #include "web/limits.h"
 
 struct ci_route {
-    const char *method, *pattern; /* NUL-terminated, in one piece of memory */
-    size_t method_len, pattern_len;
-    size_t literal_len; /* before the first parameter, the slash included */
+    /* in one piece of memory, NUL-terminated: the method; "METHOD pattern", as a request line
+     * begins; and the end of that, the pattern */
+    const char *method, *line, *pattern;
+    uint32_t method_len, pattern_len, line_len;
+    uint32_t literal_len; /* of the pattern, before the first parameter, the slash included */
     bool has_params, has_escapes;
     uint32_t next; /* in its list of `literals` */
     coir_handler_fn *handler;
@@ -24,7 +26,7 @@ enum { CI_ROUTER_LITERALS = 32 };
 struct coir_router {
     struct ci_route *routes; /* in the order of coir_route: the first that matches wins */
     size_t count, capacity;
-    /* lists of the routes without parameters and escapes, by the pattern's length: an index plus 1,
+    /* lists of the routes without parameters and escapes, by their line's length: an index plus 1,
      * or 0 */
     uint32_t literals[CI_ROUTER_LITERALS];
     coir_allocator allocator;
@@ -43,6 +45,7 @@ struct ci_match {
     int param_count;
 };
 
+/* Soonest where the path lies one byte behind the method, as in a request line. */
 void ci_router_match(const coir_router *router, const char *method, size_t method_len,
                      const char *path, size_t path_len, struct ci_match *ret_match);
 

@@ -178,10 +178,24 @@ TEST(a_call_without_its_arguments_is_refused)
     coir_router_free(NULL);
 }
 
+/* The same is found where method and path lie apart, where they lie in a line as in a request, and
+ * where it is no space that is between them. */
 static const struct ci_route *match(const coir_router *router, const char *method, const char *path,
                                     struct ci_match *ret_match)
 {
-    ci_router_match(router, method, strlen(method), path, strlen(path), ret_match);
+    static const char between[] = {' ', '\0', '\t', '/'};
+    char line[256];
+    size_t method_len = strlen(method), path_len = strlen(path);
+    ci_router_match(router, method, method_len, path, path_len, ret_match);
+    for (size_t i = 0; i < sizeof between; i++) {
+        struct ci_match found;
+        snprintf(line, sizeof line, "%s%c%s", method, ' ', path);
+        line[method_len] = between[i];
+        ci_router_match(router, line, method_len, line + method_len + 1, path_len, &found);
+        CHECK(found.route == ret_match->route);
+        CHECK_EQ(found.path_known, ret_match->path_known);
+        CHECK_EQ(found.param_count, ret_match->param_count);
+    }
     return ret_match->route;
 }
 
