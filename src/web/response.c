@@ -174,14 +174,29 @@ static CI_NOINLINE char *put_prefix(const coir_response *res, char *at, int stat
     return at;
 }
 
-/* body_ends: the rest of the request's body will be read, so the connection can go on. */
-CI_INLINE int begin_here(coir_response *res, int status, const char *type, int64_t length,
-                         bool body_ends)
+/* Whether the head has no fields but the date, the type and a length. */
+CI_INLINE bool is_plain(const coir_response *res)
+{
+    const struct ci_exchange *exchange = res->exchange;
+    return !res->extra_len && !res->close && exchange->head.keep_alive &&
+           exchange->head.minor_version >= 1 && !exchange->server->draining;
+}
+
+CI_INLINE bool is_head(const struct ci_exchange *exchange)
+{
+    const struct ci_span method = exchange->head.method;
+    return method.len == 4 &&
+           memcmp(ci_http_input_request(&exchange->in) + method.at, "HEAD", 4) == 0;
+}
+
+/* body_ends: the rest of the request's body will be read, so the connection can go on. keep: the
+ * head may be kept for answers of that length. */
+CI_INLINE int begin_here(coir_response *res, int status, const char *type, size_t type_len,
+                         int64_t length, bool body_ends, bool keep)
 {
     struct ci_exchange *exchange = res->exchange;
     const struct ci_http1_head *head = &exchange->head;
     struct ci_http_worker *http = exchange->server->http;
-    size_t type_len = type ? strlen(type) : 0;
     if (res->begun)
         return -EALREADY;
     if (length < -1)
@@ -195,12 +210,12 @@ CI_INLINE int begin_here(coir_response *res, int status, const char *type, int64
     if (!at)
         return exchange->out.error;
     /* only now: others may have answered, and the date changed, while it waited for room */
-    const struct ci_http_prefix *prefix = ci_http_prefix_at(http->prefixes, status, type_len);
+    struct ci_http_prefix *prefix = ci_http_prefix_at(http->prefixes, status, type_len);
     bool known = ci_likely(type && !res->has_type) &&
                  ci_http_prefix_holds(prefix, ci_worker_now(http->worker), status, type, type_len);
     if (ci_unlikely(!known) && !may_begin(status, type, type_len))
         return -EINVAL;
-    at = ci_likely(known) ? ci_http_prefix_put(prefix, at)
+    at = ci_likely(known) ? ci_http_prefix_put(prefix, at, prefix->len)
                           : put_prefix(res, at, status, type, type_len);
     at = put_framing(res, at, status, length);
     if (res->extra_len)
@@ -211,11 +226,11 @@ CI_INLINE int begin_here(coir_response *res, int status, const char *type, int64
     else if (head->minor_version == 0)
         at = PUT(at, "Connection: keep-alive\r\n");
     at = PUT(at, "\r\n");
+    if (keep && known && !without_body(status) && is_plain(res))
+        ci_http_prefix_tell(prefix, start, (size_t)(at - start), length);
     ci_http_output_claim(&exchange->out, (size_t)(at - start));
     res->begun = true;
-    bool head_only = head->method.len == 4 &&
-                     memcmp(ci_http_input_request(&exchange->in) + head->method.at, "HEAD", 4) == 0;
-    res->no_body = without_body(status) || head_only;
+    res->no_body = without_body(status) || is_head(exchange);
     res->remaining = length;
     return 0;
 }
@@ -223,7 +238,7 @@ CI_INLINE int begin_here(coir_response *res, int status, const char *type, int64
 static CI_NOINLINE int begin(coir_response *res, int status, const char *type, int64_t length,
                              bool body_ends)
 {
-    return begin_here(res, status, type, length, body_ends);
+    return begin_here(res, status, type, type ? strlen(type) : 0, length, body_ends, false);
 }
 
 int ci_response_start(coir_response *res, int status, const char *type, int64_t length)
@@ -294,18 +309,55 @@ int coir_response_begin(coir_response *res, int status, const char *content_type
                  exchange->body_begun || ci_body_end_is_near(exchange));
 }
 
+/* Puts a whole answer behind what has gathered, if its head is one that is kept, and there is room.
+ * False: nothing is changed. */
+CI_INLINE bool respond_as_before(coir_response *res, int status, const char *type, size_t type_len,
+                                 const void *body, size_t len)
+{
+    struct ci_exchange *exchange = res->exchange;
+    struct ci_http_output *out = &exchange->out;
+    struct ci_http_worker *http = exchange->server->http;
+    const struct ci_http_prefix *kept = ci_http_prefix_at(http->prefixes, status, type_len);
+    if (ci_unlikely(
+            !ci_http_prefix_has_head(kept, (int64_t)len) ||
+            !ci_http_prefix_holds(kept, ci_worker_now(http->worker), status, type, type_len)))
+        return false;
+    if (ci_unlikely(res->begun || exchange->starved || exchange->body.state != CI_BODY_DONE ||
+                    !is_plain(res) || is_head(exchange) ||
+                    CI_HTTP_PREFIX_SIZE + len > CI_HTTP_BUFFER - out->len))
+        return false;
+    char *start = out->bytes + out->len, *at = ci_http_prefix_put(kept, start, kept->head_len);
+    at = ci_bytes_put(at, body, len);
+    ci_http_output_claim(out, (size_t)(at - start));
+    res->begun = true;
+    res->remaining = 0;
+    return true;
+}
+
+static CI_NOINLINE int respond(coir_response *res, int status, const char *type, size_t type_len,
+                               const void *body, size_t len)
+{
+    if (len > INT64_MAX)
+        return -EINVAL;
+    int rc = begin_here(res, status, type, type_len, (int64_t)len,
+                        ci_body_end_is_near(res->exchange), true);
+    return rc < 0 ? rc : write_body(res, body, len);
+}
+
 int coir_respond(coir_response *res, int status, const char *content_type, const void *body,
                  size_t len)
 {
     int rc = 0;
+    size_t type_len = content_type ? strlen(content_type) : 0; /* first: a call saves registers */
     if (!ci_fiber_enter(&rc))
         return rc;
     if (ci_unlikely(!body && len))
         return CI_MISUSE(-EINVAL, "body is NULL");
     if ((rc = CI_EXCHANGE_REFUSED(res)) < 0)
         return rc;
-    rc = begin_here(res, status, content_type, (int64_t)len, ci_body_end_is_near(res->exchange));
-    return rc < 0 ? rc : write_body(res, body, len);
+    return ci_likely(respond_as_before(res, status, content_type, type_len, body, len))
+               ? res->exchange->out.error
+               : respond(res, status, content_type, type_len, body, len);
 }
 
 /* Short texts are formatted on the stack, longer ones in the request's arena. */
