@@ -26,6 +26,12 @@ static inline void ci_arena_init_at(struct ci_arena *arena, void *memory, size_t
     *arena = (struct ci_arena){.at = memory, .end = (char *)memory + size};
 }
 
+/* Whether anything was taken since it was made or reset. */
+static inline bool ci_arena_is_used(const struct ci_arena *arena)
+{
+    return arena->blocks || arena->used;
+}
+
 /* Frees every piece; the arena can be used again. */
 void ci_arena_free_blocks(struct ci_arena *arena);
 static inline void ci_arena_reset(struct ci_arena *arena)

@@ -44,15 +44,19 @@ struct ci_http1_body {
     bool chunked, in_name;
 };
 
+static inline bool ci_http1_has_body(const struct ci_http1_head *head)
+{
+    return head->chunked || head->content_length > 0;
+}
+
 static inline void ci_http1_body_init(struct ci_http1_body *body, const struct ci_http1_head *head)
 {
-    *body = (struct ci_http1_body){.chunked = head->chunked};
-    if (ci_unlikely(head->chunked)) {
-        body->state = CI_BODY_SIZE;
-    } else if (ci_unlikely(head->content_length > 0)) {
-        body->state = CI_BODY_DATA;
-        body->remaining = (uint64_t)head->content_length;
-    }
+    *body = (struct ci_http1_body){.state = CI_BODY_DONE};
+    if (ci_likely(!ci_http1_has_body(head)))
+        return;
+    body->chunked = head->chunked;
+    body->state = head->chunked ? CI_BODY_SIZE : CI_BODY_DATA;
+    body->remaining = head->chunked ? 0 : (uint64_t)head->content_length;
 }
 
 /* Consumes framing at the front of `bytes` and returns its length. The next *ret_data bytes belong

@@ -91,10 +91,12 @@ static void find_route(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;
     const char *bytes = ci_http_input_request(&exchange->in);
-    bool empty = head->path.len == 0; /* as in "http://host", which means "/" (RFC 9112, 3.2.2) */
-    exchange->target =
-        (struct ci_http_target){empty ? "/" : bytes + head->path.at, bytes + head->query.at,
-                                empty ? 1 : head->path.len, head->query.len, false};
+    exchange->target = (struct ci_http_target){bytes + head->path.at, bytes + head->query.at,
+                                               head->path.len, head->query.len, false};
+    if (ci_unlikely(head->path.len == 0)) { /* "http://host" means "/" (RFC 9112, 3.2.2) */
+        exchange->target.path = "/";
+        exchange->target.path_len = 1;
+    }
     ci_router_match(exchange->server->router, bytes + head->method.at, head->method.len,
                     exchange->target.path, exchange->target.path_len, &exchange->match);
 }
@@ -117,10 +119,13 @@ static int call_handler(struct ci_exchange *exchange, coir_request *req, coir_re
 
 /* The handler has returned `rc`: ends its answer, or answers in its place. False: the connection
  * closes. */
-static bool end_answer(struct ci_exchange *exchange, coir_request *req, coir_response *res, int rc)
+CI_INLINE bool end_answer(struct ci_exchange *exchange, coir_request *req, coir_response *res,
+                          int rc)
 {
+    if (ci_likely(rc == 0 && res->begun && res->remaining == 0))
+        return !exchange->out.error;
     int ended = rc >= 0 && res->begun ? ci_response_end(res) : 0;
-    if (ci_unlikely(rc != 0 || ended < 0 || !res->begun))
+    if (rc != 0 || ended < 0 || !res->begun)
         ci_request_report(req, rc, ended);
     if (!res->begun && !exchange->out.error && !coir_task_interrupted()) {
         ci_respond_error(exchange, req->body_error     ? req->body_error
@@ -131,55 +136,65 @@ static bool end_answer(struct ci_exchange *exchange, coir_request *req, coir_res
     return rc >= 0 && ended >= 0 && !exchange->out.error;
 }
 
-/* What the request's arena is made of, in fixed memory: each turn has one (fixed.h 1). */
-static char *begin_arena(struct ci_exchange *exchange)
+/* Frees what the handler was given. */
+CI_INLINE void empty_arena(struct ci_exchange *exchange)
 {
-    struct ci_http_server *server = exchange->server;
-    size_t max = server->options->arena_max;
-    char *region = server->fixed.on ? ci_pool_take(&server->fixed.arenas) : NULL;
-    ci_check(region || !server->fixed.on, "web/fixed.h 1");
-    if (region)
-        ci_arena_init_at(&exchange->arena, region, max);
-    else
-        ci_arena_init(&exchange->arena, &server->http->blocks, max);
-    return region;
-}
-
-static void end_arena(struct ci_exchange *exchange, char *region)
-{
-    if (region)
-        ci_pool_give(&exchange->server->fixed.arenas, region);
+    if (ci_likely(!ci_arena_is_used(&exchange->arena)))
+        return;
+    if (exchange->region)
+        ci_arena_init_at(&exchange->arena, exchange->region, exchange->server->options->arena_max);
     else
         ci_arena_reset(&exchange->arena);
 }
 
-/* Routes and answers the request whose head is complete. False: the connection closes. */
-static bool answer(struct ci_exchange *exchange)
+/* The head stays where it is while a handler runs. Where more of the body is to come, the head is
+ * moved to the front of the buffer first, so that the room is behind it. */
+static void make_room_for_body(struct ci_exchange *exchange)
 {
     const struct ci_http1_head *head = &exchange->head;
-    const coir_serve_http_options *options = exchange->server->options;
+    size_t there = exchange->in.end - exchange->in.start - head->line;
+    if (exchange->in.start && (head->chunked || head->content_length > (int64_t)there))
+        ci_http_input_move(&exchange->in, 0, &exchange->in.start);
+    exchange->in.body_at = exchange->in.start;
+    ci_http_input_take(&exchange->in, head->line);
+}
+
+/* The request has a body, or says that one may follow. False: it is refused. */
+static CI_NOINLINE bool begin_body(struct ci_exchange *exchange)
+{
+    const struct ci_http1_head *head = &exchange->head;
+    make_room_for_body(exchange);
+    ci_http1_body_init(&exchange->body, head);
+    exchange->continue_due = head->expects_continue && exchange->in.end == exchange->in.body_at;
+    if (head->content_length <= 0 ||
+        (uint64_t)head->content_length <= exchange->server->options->body_max)
+        return true;
+    exchange->unread = true;
+    ci_respond_error(exchange, 413);
+    return false;
+}
+
+/* Routes and answers the request whose head is complete. False: the connection closes. */
+CI_INLINE bool answer(struct ci_exchange *exchange)
+{
+    const struct ci_http1_head *head = &exchange->head;
     coir_response response = {.exchange = exchange};
     coir_request request = {.exchange = exchange, .response = &response};
-    exchange->continue_due = head->expects_continue && exchange->in.end == exchange->in.body_at;
-    exchange->body_begun = exchange->starved = false;
+    exchange->unread = exchange->continue_due = exchange->body_begun = exchange->starved = false;
     ci_bump(&exchange->server->http->requests);
-    if (head->content_length > 0 && (uint64_t)head->content_length > options->body_max) {
-        exchange->unread = true;
-        ci_respond_error(exchange, 413);
+    exchange->body = (struct ci_http1_body){.state = CI_BODY_DONE};
+    if (ci_unlikely(ci_http1_has_body(head) || head->expects_continue) && !begin_body(exchange))
         return false;
-    }
     find_route(exchange);
-    char *region = begin_arena(exchange);
     int rc = call_handler(exchange, &request, &response);
-    bool go_on = end_answer(exchange, &request, &response, rc);
-    end_arena(exchange, region);
+    bool go_on = end_answer(exchange, &request, &response, rc) && !response.close;
+    empty_arena(exchange);
     ci_spend(ci_worker_current); /* bounds pipelined requests and handlers that never suspend */
-    if (!go_on || response.close) {
+    if (ci_likely(go_on))
+        exchange->unread = !ci_body_discard(&request);
+    else
         exchange->unread = exchange->body.state != CI_BODY_DONE;
-        return false;
-    }
-    exchange->unread = !ci_body_discard(&request);
-    return !exchange->unread;
+    return go_on && !exchange->unread;
 }
 
 /* ---- the connection's turn ---- */
@@ -193,27 +208,15 @@ static bool may_lose_answer(const struct ci_exchange *exchange)
            exchange->head.keep_alive || exchange->out.sent > SENT_AT_ONCE;
 }
 
-/* The head stays where it is while a handler runs. Where more of the body is to come, the head is
- * moved to the front of the buffer first, so that the room is behind it. */
-static void make_room_for_body(struct ci_exchange *exchange)
-{
-    const struct ci_http1_head *head = &exchange->head;
-    size_t there = exchange->in.end - exchange->in.start - head->line;
-    if (exchange->in.start && (head->chunked || head->content_length > (int64_t)there))
-        ci_http_input_move(&exchange->in, 0, &exchange->in.start);
-}
-
 /* Gets and answers one request. CI_HTTP_NEXT_HEAD: the next one may follow. */
-static enum ci_http_next serve_one(struct ci_exchange *exchange)
+CI_INLINE enum ci_http_next serve_one(struct ci_exchange *exchange)
 {
     enum ci_http_next next = ci_http_next_head(exchange);
     if (next != CI_HTTP_NEXT_HEAD)
         return next;
     exchange->connection->served = true;
-    make_room_for_body(exchange);
     exchange->in.body_at = exchange->in.start;
     ci_http_input_take(&exchange->in, exchange->head.line);
-    ci_http1_body_init(&exchange->body, &exchange->head);
     if (!answer(exchange))
         return CI_HTTP_NEXT_CLOSED;
     exchange->in.start = exchange->in.body_at;
@@ -243,6 +246,19 @@ static enum ci_http_verdict serve(struct ci_exchange *exchange)
     return CI_HTTP_LINGER;
 }
 
+/* In fixed memory, each turn has a region for its arena (fixed.h 1). */
+static void init_arena(struct ci_exchange *exchange)
+{
+    struct ci_http_server *server = exchange->server;
+    size_t max = server->options->arena_max;
+    exchange->region = server->fixed.on ? ci_pool_take(&server->fixed.arenas) : NULL;
+    ci_check(exchange->region || !server->fixed.on, "web/fixed.h 1");
+    if (exchange->region)
+        ci_arena_init_at(&exchange->arena, exchange->region, max);
+    else
+        ci_arena_init(&exchange->arena, &server->http->blocks, max);
+}
+
 static void init(struct ci_exchange *exchange, struct ci_http_connection *connection, char *in,
                  char *out)
 {
@@ -255,6 +271,7 @@ static void init(struct ci_exchange *exchange, struct ci_http_connection *connec
     exchange->socket = NULL;
     ci_hangup_init(&exchange->hangup, stream, &connection->task->runnable);
     exchange->body.state = CI_BODY_DONE; /* a head that is refused has none */
+    init_arena(exchange);
 }
 
 int ci_serve_requests(void *arg)
@@ -268,6 +285,8 @@ int ci_serve_requests(void *arg)
     if (in && out) {
         init(&exchange, connection, in, out);
         connection->verdict = serve(&exchange);
+        if (exchange.region)
+            ci_pool_give(&connection->server->fixed.arenas, exchange.region);
     } else {
         ci_warn(ci_worker_current, "a connection is closed: no memory for its buffers");
     }

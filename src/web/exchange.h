@@ -40,6 +40,7 @@ struct ci_exchange {
     struct ci_http1_body body;
     struct ci_http_target target;
     struct ci_arena arena; /* what the handler is given, until the request ends */
+    char *region;          /* what the arena is made of, in fixed memory; or NULL */
     struct ci_match match;
     struct ci_hangup hangup;
     struct ci_http1_head head; /* last, since it is large and mostly not used */

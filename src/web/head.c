@@ -43,17 +43,8 @@ static coir_time head_deadline(const struct ci_exchange *exchange, bool lone_cr)
     return ci_timer_started(&connection->timer) ? ci_http_idle_end(connection) : coir_now();
 }
 
-CI_INLINE int parse(struct ci_exchange *exchange)
-{
-    const coir_serve_http_options *options = exchange->server->options;
-    struct ci_http1_limits limits = {(uint32_t)options->line_max, (uint32_t)options->head_max};
-    return ci_http1_parse(&exchange->head, &limits, ci_http_input_request(&exchange->in),
-                          exchange->in.end - exchange->in.start);
-}
-
-/* The head is refused, or is not complete: `rc` of its parser. */
-static CI_NOINLINE enum ci_http_next wait_for_head(struct ci_exchange *exchange, int rc,
-                                                   coir_time deadline, bool lone_cr)
+static enum ci_http_next wait_for_head(struct ci_exchange *exchange, int rc, coir_time deadline,
+                                       bool lone_cr)
 {
     bool aside = false;
     for (;;) {
@@ -82,22 +73,18 @@ static CI_NOINLINE enum ci_http_next wait_for_head(struct ci_exchange *exchange,
             ci_respond_error(exchange, 408);
         if (n <= 0)
             return CI_HTTP_NEXT_CLOSED;
-        rc = parse(exchange);
+        rc = ci_http_parse_head(exchange);
     }
 }
 
-static CI_NOINLINE enum ci_http_next continue_head(struct ci_exchange *exchange)
+enum ci_http_next ci_http_finish_head(struct ci_exchange *exchange, int rc)
+{
+    return wait_for_head(exchange, rc, COIR_NEVER, false);
+}
+
+enum ci_http_next ci_http_continue_head(struct ci_exchange *exchange)
 {
     coir_time deadline = ci_http_partial_restore(exchange);
     bool lone_cr = is_lone_cr(exchange);
-    return wait_for_head(exchange, parse(exchange), deadline, lone_cr);
-}
-
-enum ci_http_next ci_http_next_head(struct ci_exchange *exchange)
-{
-    if (ci_unlikely(exchange->connection->partial != NULL))
-        return continue_head(exchange);
-    ci_http1_head_init(&exchange->head);
-    int rc = parse(exchange);
-    return ci_likely(rc > 0) ? CI_HTTP_NEXT_HEAD : wait_for_head(exchange, rc, COIR_NEVER, false);
+    return wait_for_head(exchange, ci_http_parse_head(exchange), deadline, lone_cr);
 }

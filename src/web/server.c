@@ -69,6 +69,7 @@ static int serve(coir_listener *listener, coir_router *router,
                  .drain = drain},
         .router = router,
         .options = options,
+        .head_limits = {(uint32_t)options->line_max, (uint32_t)options->head_max},
         .refusal = &refusal,
     };
     COIR_SCOPE(workers);

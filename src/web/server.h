@@ -5,6 +5,7 @@
 #include "coir/event.h"
 #include "coir/semaphore.h"
 #include "io/serve.h"
+#include "proto/http1.h"
 #include "web/fixed.h"
 #include "web/limits.h"
 #include "web/worker.h"
@@ -15,6 +16,7 @@ struct ci_http_server {
     struct ci_serving_here here;
     const coir_router *router;
     const coir_serve_http_options *options; /* complete: see ci_http_options_read */
+    struct ci_http1_limits head_limits;     /* line_max and head_max of the options */
     struct ci_http_worker *http;
     struct ci_list idle;    /* connections that wait for a request */
     struct ci_list sockets; /* WebSocket connections */
