@@ -227,10 +227,16 @@ static void choose_post(struct shape *shape, struct expect *expect, struct ci_ra
 }
 
 /* A body that the handler does not read: the server discards it, or closes the connection and says
- * so in the answer. */
-static void choose_unread(struct shape *shape, struct expect *expect, struct ci_random *random)
+ * so in the answer. Where the client has asked for the end, the rest of the body is all that keeps
+ * the server from closing at once. */
+static void choose_unread(struct shape *shape, struct expect *expect, struct ci_random *random,
+                          bool last)
 {
     choose_upload(shape, expect, random);
+    if (last && one_in(random, 2)) {
+        shape->close = true;
+        shape->keep = false;
+    }
     expect->may_close = shape->has_body; /* chunks: even without a byte in them */
     unsigned number = (unsigned)below(random, 1000000);
     expect->body = BODY_ANY;
@@ -311,7 +317,7 @@ static void make_valid(struct batch *batch, struct ci_random *random, bool last,
     else if (kind < 8)
         choose_post(&shape, expect, random);
     else if (kind < 9)
-        choose_unread(&shape, expect, random);
+        choose_unread(&shape, expect, random, last);
     else
         choose_other(&shape, expect, random);
     if (kind < 5 && one_in(random, 5)) {

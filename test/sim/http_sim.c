@@ -386,13 +386,15 @@ static int read_byte(struct reader *reader)
 
 static int read_head(struct reader *reader, int *ret_status, size_t *ret_len)
 {
+    static const uint32_t end = 0x0d0a0d0a; /* "\r\n\r\n" */
     char head[1000];
     size_t n = 0;
-    while (n < 4 || memcmp(head + n - 4, "\r\n\r\n", 4) != 0) {
+    for (uint32_t last = 0; last != end;) {
         int c = n < sizeof head - 1 ? read_byte(reader) : -EMSGSIZE;
         if (c < 0)
             return c;
         head[n++] = (char)c;
+        last = last << 8 | (unsigned char)c;
     }
     head[n] = '\0';
     const char *length = strstr(head, "Content-Length: ");
