@@ -79,6 +79,13 @@ void ci_sim_address_out(const struct sockaddr_in *address, bool six,
     *ret_len = sizeof out;
 }
 
+bool ci_sim_address_is_own(const struct ci_node *node, const struct sockaddr_in *address)
+{
+    in_addr_t host = address->sin_addr.s_addr;
+    return host == INADDR_ANY || host == INADDR_BROADCAST || IN_MULTICAST(ntohl(host)) ||
+           is_loopback(address) || host == ci_sim_address_of(node).s_addr;
+}
+
 bool ci_sim_address_is_black_hole(const struct sockaddr_in *address)
 {
     return (ntohl(address->sin_addr.s_addr) & 0xffffff00) == BLACK_HOLE;

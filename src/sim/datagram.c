@@ -269,6 +269,8 @@ static int set_up(struct ci_world *world, struct ci_socket *socket,
     struct sockaddr_in local;
     bool six;
     int rc = ci_sim_address_in(datagram->address, &local, &six);
+    if (rc == -ENETUNREACH || (rc == 0 && !ci_sim_address_is_own(socket->node, &local)))
+        return -EADDRNOTAVAIL;
     if (rc < 0)
         return rc;
     socket->any_family = six && IN6_IS_ADDR_UNSPECIFIED(&own->sin6_addr) && !options->ipv6_only;

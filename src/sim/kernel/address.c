@@ -128,8 +128,8 @@ int ci_kaddress_bind(struct ci_ksocket *socket, const struct sockaddr *address, 
     bool six = address->sa_family == AF_INET6;
     if (six && six_only && ci_kaddress_is_four(&local))
         return -EINVAL;
-    if (find_route(&local, &four) < 0)
-        return -EADDRNOTAVAIL;
+    if (find_route(&local, &four) < 0 || !ci_sim_address_is_own(socket->node, &four))
+        return -EADDRNOTAVAIL; /* inet_addr_valid_or_nonlocal, ipv6_chk_addr */
     if (!local.sin6_port)
         local.sin6_port = socket->local.sin6_port;
     socket->local = local;

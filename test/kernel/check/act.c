@@ -120,17 +120,25 @@ static uint32_t own_host(const struct game *game)
 socklen_t make_address(const struct game *game, uint32_t form, in_port_t port,
                        struct sockaddr_storage *ret_address)
 {
-    uint32_t host = own_host(game);
+    static const uint8_t others_six[4] = {0x20, 0x01, 0x0d, 0xb8};
+    bool is_others = form == FORM_OTHERS || form == FORM_OTHERS_MAPPED;
+    uint32_t host = is_others ? htonl(192u << 24 | 2 << 8 | 1) : own_host(game);
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = host};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = port};
     *ret_address = (struct sockaddr_storage){0};
     switch ((enum form)(form & ~(uint32_t)SIX)) {
-    case FORM_FOUR: memcpy(ret_address, &four, sizeof four); return sizeof four;
+    case FORM_FOUR:
+    case FORM_OTHERS: memcpy(ret_address, &four, sizeof four); return sizeof four;
     case FORM_MAPPED:
+    case FORM_OTHERS_MAPPED:
         memset(&six.sin6_addr.s6_addr[10], 0xff, 2);
         memcpy(&six.sin6_addr.s6_addr[12], &host, sizeof host);
         break;
     case FORM_LOOPBACK: six.sin6_addr = in6addr_loopback; break;
+    case FORM_OTHERS_SIX:
+        memcpy(six.sin6_addr.s6_addr, others_six, sizeof others_six);
+        six.sin6_addr.s6_addr[15] = 1;
+        break;
     default: break;
     }
     memcpy(ret_address, &six, sizeof six);

@@ -98,8 +98,19 @@ enum op {
 extern const char *const op_names[OP_COUNT];
 
 /* The forms of a program's address, for any port: 127.x.y.z by the program's number, the same as an
- * IPv4-mapped one, ::1, ::, and :: with IPV6_V6ONLY, which is only bound to. */
-enum form { FORM_FOUR, FORM_MAPPED, FORM_LOOPBACK, FORM_ANY, FORM_ANY_ALONE, FORM_COUNT };
+ * IPv4-mapped one, ::1, ::. The others are only bound to: :: with IPV6_V6ONLY, and addresses that
+ * the machine does not have (RFC 5737, RFC 3849): 192.0.2.1, the same IPv4-mapped, 2001:db8::1. */
+enum form {
+    FORM_FOUR,
+    FORM_MAPPED,
+    FORM_LOOPBACK,
+    FORM_ANY,
+    FORM_ANY_ALONE,
+    FORM_OTHERS,
+    FORM_OTHERS_MAPPED,
+    FORM_OTHERS_SIX,
+    FORM_COUNT
+};
 enum { SIX = 8 };
 
 struct step {

@@ -27,7 +27,8 @@ bool has_families(const struct game *game)
  */
 void draw_bound(const struct game *game, struct ci_random *random, struct step *step)
 {
-    step->y = below(random, FORM_COUNT);
+    step->y = below(random, 8) ? below(random, FORM_OTHERS)
+                               : FORM_OTHERS + below(random, FORM_COUNT - FORM_OTHERS);
     step->b = below(random, 3) == 0
                   ? SLOTS
                   : pick_free_everywhere(game, random, step->op == OP_LISTEN ? LISTENER : DATAGRAM);

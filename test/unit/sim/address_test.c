@@ -62,6 +62,29 @@ TEST(a_port_is_taken_once_a_host_and_family)
     net_close(&net);
 }
 
+TEST(no_host_listens_on_the_address_of_another)
+{
+    struct net net;
+    net_open(&net, 1);
+    struct sockaddr_in own = net_address(net.b, 7), loopback = own, others = net_address(net.a, 7);
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(8)};
+    loopback.sin_port = htons(9);
+    loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(listen_at(net.on_b, &own, false, false) >= 0);
+    CHECK(listen_at(net.on_b, &loopback, false, false) >= 0);
+    CHECK_EQ(listen_at(net.on_b, &others, false, false), -EADDRNOTAVAIL);
+    others.sin_addr.s_addr = htonl(192u << 24 | 2 << 8 | 1);
+    CHECK_EQ(listen_at(net.on_b, &others, false, false), -EADDRNOTAVAIL);
+    six.sin6_addr.s6_addr[0] = 0xfd;
+    six.sin6_addr.s6_addr[15] = (uint8_t)net.b->number;
+    CHECK(listen_at(net.on_b, &six, false, false) >= 0);
+    six.sin6_addr.s6_addr[15]++;
+    CHECK_EQ(listen_at(net.on_b, &six, false, false), -EADDRNOTAVAIL);
+    six.sin6_addr.s6_addr[0] = 0x20; /* no route leads there */
+    CHECK_EQ(listen_at(net.on_b, &six, false, false), -EADDRNOTAVAIL);
+    net_close(&net);
+}
+
 TEST(of_the_sockets_that_share_a_port_the_address_chooses)
 {
     struct net net;
