@@ -280,6 +280,15 @@ CI_INLINE const char *scan(const char *at, const char *end, int classes)
     return at;
 }
 
+/* What is behind the target of a request line: a digit and CRLF are behind the version. The
+ * shortest line has "M /" before it. */
+static const char version[] = " HTTP/1.";
+enum {
+    VERSION = sizeof version - 1,
+    LINE_REST = VERSION + 1 + 2,
+    REQUEST_LINE_MIN = LINE_REST + 3
+};
+
 /* Where the method of a request line ends whose target begins with "/"; or NULL. At least
  * REQUEST_LINE_MIN bytes have come. */
 CI_INLINE const char *scan_method(const char *at, const char *end)
@@ -294,23 +303,31 @@ CI_INLINE const char *scan_method(const char *at, const char *end)
     return method_end;
 }
 
+/* Whether a request line ends here, before its version, which is of HTTP/1. */
+CI_INLINE bool is_line_rest(const char *at, const char *end)
+{
+    return end - at >= LINE_REST && memcmp(at, version, VERSION) == 0 &&
+           (at[VERSION] & ~1) == '0' && memcmp(at + VERSION + 1, "\r\n", 2) == 0;
+}
+
 /* Of a target in origin form, without escapes in its path. */
 CI_INLINE const char *request_line_at_once(struct ci_http1_head *head, uint32_t line_max,
                                            const char *base, const char *at, const char *end)
 {
-    static const char version[] = " HTTP/1.";
-    enum { VERSION = sizeof version - 1, REST = VERSION + 1 + 2 /* the digit, CRLF */ };
-    enum { REQUEST_LINE_MIN = REST + 3 /* "M /" */ };
     const char *method_end = end - at < REQUEST_LINE_MIN ? NULL : scan_method(at, end);
     if (!method_end)
         return NULL;
     const char *target = method_end + 1;
     const char *path_end = scan(target, end, CI_CHAR_PATH), *target_end = path_end;
-    if (target_end < end && *target_end == '?')
+    if (!is_line_rest(path_end, end)) {
+        if (path_end == end || *path_end != '?')
+            return NULL;
         target_end = scan(path_end, end, CI_CHAR_TARGET);
+        if (!is_line_rest(target_end, end))
+            return NULL;
+    }
     const char *minor = target_end + VERSION;
-    if (end - target_end < REST || memcmp(target_end, version, VERSION) != 0 ||
-        (*minor & ~1) != '0' || memcmp(minor + 1, "\r\n", 2) != 0 || minor + 1 - at > line_max)
+    if (minor + 1 - at > line_max)
         return NULL;
     head->has_request_line = true;
     head->method = span(base, at, method_end);
@@ -364,12 +381,17 @@ CI_INLINE const char *host_at_once(struct ci_http1_head *head, const char *base,
     return value_end + 2;
 }
 
+CI_INLINE bool is_host_line(const char *at, const char *end)
+{
+    return end - at >= 8 && at[4] == ':' && EQUALS_FOLDED(at, "host");
+}
+
 CI_INLINE const char *field_at_once(struct ci_http1_head *head, const char *base, const char *at,
                                     const char *end, int *ret_error)
 {
     if (head->field_count == CI_HTTP1_FIELDS)
         return NULL;
-    if (end - at >= 8 && at[4] == ':' && EQUALS_FOLDED(at, "host"))
+    if (is_host_line(at, end))
         return host_at_once(head, base, at, end);
     const char *colon = scan(at, end, CI_CHAR_TOKEN);
     if (colon == at || end - colon < 4 || *colon != ':')
@@ -383,9 +405,24 @@ CI_INLINE const char *field_at_once(struct ci_http1_head *head, const char *base
     return value_end + 2;
 }
 
-/* Goes over as many common lines as come, of which no byte was looked at before. */
-CI_INLINE int parse_at_once(struct ci_http1_head *head, const struct ci_http1_limits *limits,
-                            const char *base, size_t len)
+CI_INLINE bool is_end_line(const char *at, const char *end)
+{
+    return end - at >= 2 && memcmp(at, "\r\n", 2) == 0;
+}
+
+/* The line at `at` ends the head: 1, or why it is refused. */
+CI_INLINE int end_at_once(struct ci_http1_head *head, const char *base, const char *at)
+{
+    int rc = finish(head);
+    head->line = (uint32_t)(at + 2 - base);
+    return rc < 0 ? rc : 1;
+}
+
+/* Goes over as many common lines as come, of which no byte was looked at before. 0: one is left, or
+ * an empty line has not come. */
+static CI_NOINLINE int lines_at_once(struct ci_http1_head *head,
+                                     const struct ci_http1_limits *limits, const char *base,
+                                     size_t len)
 {
     size_t most = len < limits->head_max ? len : limits->head_max;
     const char *at = base + head->line, *end = base + most, *next = at;
@@ -394,16 +431,27 @@ CI_INLINE int parse_at_once(struct ci_http1_head *head, const struct ci_http1_li
         next = request_line_at_once(head, limits->line_max, base, at, end);
     while (next && rc == 0) {
         at = next;
-        if (end - at >= 2 && memcmp(at, "\r\n", 2) == 0) {
-            at += 2;
-            rc = finish(head);
-            rc = rc < 0 ? rc : 1;
-            break;
-        }
+        if (is_end_line(at, end))
+            return end_at_once(head, base, at);
         next = field_at_once(head, base, at, end, &rc);
     }
     head->line = (uint32_t)(at - base);
     return rc;
+}
+
+/* The beginning of a head, of which nothing was looked at: its request line, and Host, with which
+ * many clients begin the fields. 0: other lines follow. */
+CI_INLINE int begin_at_once(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                            const char *base, size_t len)
+{
+    const char *end = base + (len < limits->head_max ? len : limits->head_max);
+    const char *at = request_line_at_once(head, limits->line_max, base, base, end);
+    const char *next = at && is_host_line(at, end) ? host_at_once(head, base, at, end) : NULL;
+    if (ci_likely(next && is_end_line(next, end)))
+        return end_at_once(head, base, next);
+    if (at)
+        head->line = (uint32_t)((next ? next : at) - base);
+    return 0;
 }
 
 /* ---- lines ---- */
@@ -457,7 +505,7 @@ static CI_NOINLINE int parse_lines(struct ci_http1_head *head, const struct ci_h
 {
     for (;; uncommon = false) {
         if (head->scanned == head->line && !uncommon) {
-            int rc = parse_at_once(head, limits, bytes, len);
+            int rc = lines_at_once(head, limits, bytes, len);
             if (rc != 0)
                 return rc;
             head->scanned = head->line;
@@ -481,6 +529,25 @@ static CI_NOINLINE int parse_lines(struct ci_http1_head *head, const struct ci_h
     }
 }
 
+/* What ci_http1_parse returns. */
+CI_INLINE int parsed(const struct ci_http1_head *head, int rc)
+{
+    ci_debug_check(rc <= 0 ||
+                       (span_end(head->target) <= head->line && span_end(head->host) <= head->line),
+                   "http1.h 3");
+    return rc > 0 ? (int)head->line : rc;
+}
+
+/* With the lines behind those of begin_at_once, if it was called. */
+static CI_NOINLINE int go_on(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                             const char *bytes, size_t len, bool fresh)
+{
+    bool uncommon = fresh && head->line == 0; /* the request line was tried in vain */
+    if (fresh)
+        head->scanned = head->line;
+    return parsed(head, parse_lines(head, limits, bytes, len, uncommon));
+}
+
 int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
                    const char *bytes, size_t len)
 {
@@ -488,16 +555,10 @@ int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *lim
     ci_debug_check(head->scanned || !(head->field_count | head->method.len | head->host.len),
                    "http1.h 2");
     bool fresh = head->scanned == 0; /* then mostly all of it has come */
-    int rc = ci_likely(fresh) ? parse_at_once(head, limits, bytes, len) : 0;
-    if (ci_unlikely(rc == 0)) {
-        if (fresh)
-            head->scanned = head->line;
-        rc = parse_lines(head, limits, bytes, len, fresh);
-    }
-    ci_debug_check(rc <= 0 ||
-                       (span_end(head->target) <= head->line && span_end(head->host) <= head->line),
-                   "http1.h 3");
-    return rc > 0 ? (int)head->line : rc;
+    int rc = ci_likely(fresh) ? begin_at_once(head, limits, bytes, len) : 0;
+    if (ci_unlikely(rc == 0))
+        return go_on(head, limits, bytes, len, fresh);
+    return parsed(head, rc);
 }
 
 const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, const char *bytes,
