@@ -14,6 +14,7 @@ void ci_channel_begin_leases(coir_channel *channel)
     channel->lease.slots = ring->slots;
     channel->lease.item_size = ring->item_size;
     channel->lease.items = ring->items;
+    channel->lease.calm = 0;
     ci_show(&channel->lease.begun, true);
 }
 
@@ -21,12 +22,23 @@ void ci_channel_settle(coir_channel *channel)
 {
     struct ci_channel_lease *lease = &channel->lease;
     struct ci_item_ring *ring = &channel->ring;
-    ci_check(lease->left + lease->taken <= ring->count, "sync/channel.h 3");
-    ring->head += lease->taken;
+    size_t taken = lease->taken;
+    ci_check(lease->left + taken <= ring->count, "sync/channel.h 3");
+    /* a child of fork has what was stored before: never more in the lease than in the ring */
+    ci_store_relaxed(&lease->left, 0);
+    ci_store_relaxed(&lease->taken, 0);
+    ring->head += taken;
     if (ring->head >= ring->slots)
         ring->head -= ring->slots;
-    ci_show(&ring->count, ring->count - lease->taken);
-    lease->left = lease->taken = 0;
+    ci_store_release(&ring->count, ring->count - taken); /* after the two above */
+}
+
+void ci_channel_settle_to_receive(coir_channel *channel, bool was_free)
+{
+    ci_channel_settle(channel);
+    channel->lease.calm = was_free ? channel->lease.calm + 1 : 0;
+    if (channel->lease.calm >= CI_CHANNEL_CALM)
+        ci_show(&channel->lease.begun, false);
 }
 
 void ci_channel_lock_settled(coir_channel *channel)

@@ -11,6 +11,10 @@
  * until the lease is settled. Meanwhile `ring.count` counts what was received as well. Whoever
  * needs the exact state settles the lease first, as ci_channel_lock does; a sender that finds room
  * need not. The lease's lock is taken before the channel's.
+ *
+ * Leases begin when a receiver finds the channel's lock taken and several items, and end when
+ * CI_CHANNEL_CALM receives in a row have settled and found it free: no other worker uses the
+ * channel then, and one that is alone pays for two locks in vain.
  */
 #ifndef CI_SYNC_CHANNEL_H
 #define CI_SYNC_CHANNEL_H
@@ -27,13 +31,16 @@ struct ci_channel_observer {
                     struct ci_list *granted);
 };
 
+enum { CI_CHANNEL_CALM = 1024 };
+
 /* In a line of its own. `begun` is there, too, as each receive looks at it. */
 struct ci_channel_lease {
     struct ci_lock lock;
-    bool begun;   /* there may be leases; set once, under the channel's lock; shown */
-    size_t left;  /* items that can be received */
-    size_t taken; /* that were received, and are in the ring still */
-    size_t slot;  /* of the first one that is left */
+    bool begun;    /* there may be leases; written under the channel's lock; shown */
+    size_t left;   /* items that can be received */
+    size_t taken;  /* that were received, and are in the ring still */
+    size_t slot;   /* of the first one that is left */
+    uint32_t calm; /* how many settling receives have found the channel's lock free, in a row */
     /* of the ring, which does not grow any more */
     size_t slots, item_size;
     const char *items;
@@ -70,6 +77,9 @@ void ci_channel_begin_leases(coir_channel *channel);
 
 /* With both locks held: what was received leaves the ring, what was not is the ring's again. */
 void ci_channel_settle(coir_channel *channel);
+
+/* The same, by a receiver, which has found the channel's lock free, or not. */
+void ci_channel_settle_to_receive(coir_channel *channel, bool was_free);
 
 /* Takes the lock of a channel that has leases, and settles. */
 CI_COLD void ci_channel_lock_settled(coir_channel *channel);

@@ -357,7 +357,7 @@ static CI_NOINLINE int receive_one_otherwise(struct ci_worker *worker, struct ci
     return (int)receive_otherwise(worker, fiber, channel, item, 0);
 }
 
-/* Of a channel that has leases. */
+/* Of a channel that has leases, or had them a moment ago. */
 static CI_NOINLINE int receive_leased(struct ci_worker *worker, struct ci_fiber *fiber,
                                       coir_channel *channel, void *item)
 {
@@ -365,9 +365,11 @@ static CI_NOINLINE int receive_leased(struct ci_worker *worker, struct ci_fiber 
     ci_lock_take(&lease->lock);
     bool leased = lease->left;
     if (!leased) {
-        ci_own_lock_take(channel->lock);
-        ci_channel_settle(channel);
-        leased = lease_items(channel);
+        bool was_free = ci_own_lock_try(channel->lock, worker);
+        if (!was_free)
+            ci_own_lock_take(channel->lock);
+        ci_channel_settle_to_receive(channel, was_free);
+        leased = lease->begun && lease_items(channel);
         ci_own_lock_give(channel->lock);
     }
     if (leased)

@@ -368,12 +368,16 @@ TEST(a_channel_is_sent_to_by_a_thread)
 
 enum { LEASED_SLOTS = 3, LEASED_ITEMS = 5 };
 
+static int calm, ended;
+
 static int send_past_the_end(void *arg)
 {
     (void)arg;
     CHECK_EQ(coir_channel_new(1, LEASED_SLOTS, &channel), 0);
     channel->own_lock.word = channel->own_lock.owner = CI_OWN_LOCK_SHARED;
     ci_channel_begin_leases(channel);
+    channel->lease.calm = (uint32_t)calm;
+    ci_store(&taken, 1);
     COIR_SERVING_SCOPE(scope);
     for (char item = 1; item <= LEASED_ITEMS; item++) {
         CHECK_EQ(coir_channel_send(channel, &item), 0);
@@ -386,23 +390,46 @@ static int send_past_the_end(void *arg)
     return coir_scope_wait(scope);
 }
 
+/* What a child of fork has of the channel, whose other threads stand where they stood. */
+static void look_as_a_child(void)
+{
+    while (!ci_load(&taken))
+        model_pause();
+    ci_load(&taken); /* at any later time */
+    size_t leased = ci_glance(&channel->lease.left) + ci_glance(&channel->lease.taken);
+    CHECK(leased <= ci_glance(&channel->ring.count));
+}
+
 static void check_leased(void)
 {
     CHECK_EQ(count, LEASED_ITEMS);
+    ended += !channel->lease.begun;
     coir_channel_free(channel);
+}
+
+static void model_leases(const char *name, void (*thread)(void))
+{
+    model_run(&(struct model){
+        name, 2, PREEMPTIONS - 1, reset, send_past_the_end, {thread, NULL}, check_leased, 0, 0});
 }
 
 TEST(leases_of_a_channel_between_two_workers)
 {
-    model_run(&(struct model){"leases of a channel",
-                              2,
-                              PREEMPTIONS - 1,
-                              reset,
-                              send_past_the_end,
-                              {NULL, NULL},
-                              check_leased,
-                              0,
-                              0});
+    model_leases("leases of a channel", NULL);
+    CHECK_EQ(ended, 0);
+}
+
+TEST(leases_that_end_between_two_workers)
+{
+    calm = CI_CHANNEL_CALM - 2;
+    model_leases("leases that end", NULL);
+    CHECK(ended > 0);
+    calm = ended = 0;
+}
+
+TEST(a_child_of_fork_never_has_more_leased_than_there_is)
+{
+    model_leases("leases and a child of fork", look_as_a_child);
 }
 
 static int sum;
