@@ -1,7 +1,9 @@
 /* The limit for a completion loop, to compare with: multishot accept and receive into a ring of
  * buffers, sends whose success says nothing, one enter a turn, no parsing; every "\r\n\r\n" is
- * answered with a fixed page. Usage: bench_bare_uring PORT */
+ * answered with a fixed page. If the first bytes of a connection end with a request to close it,
+ * send and close are linked. Usage: bench_bare_uring PORT */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +19,11 @@ enum {
     BUFFER = 4096,
     ANSWERS_MOST = BUFFER / 4 + 1
 };
-enum { ACCEPT = 1, RECEIVE, SEND };
+enum { ACCEPT = 1, FIRST, RECEIVE, SEND, CLOSE };
 
 static const char page[] =
     "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
+static const char last[] = "Connection: close\r\n\r\n";
 static char pages[ANSWERS_MOST * (sizeof page - 1)];
 static struct ci_ring ring;
 static struct ci_ring_buffers buffers;
@@ -41,6 +44,13 @@ static void accept_on(int listener)
     entry(IORING_OP_ACCEPT, listener, ACCEPT)->ioprio = IORING_ACCEPT_MULTISHOT;
 }
 
+static void receive_first(int fd)
+{
+    struct io_uring_sqe *sqe = entry(IORING_OP_RECV, fd, FIRST);
+    sqe->len = BUFFER;
+    sqe->flags = IOSQE_BUFFER_SELECT;
+}
+
 static void receive_from(int fd)
 {
     struct io_uring_sqe *sqe = entry(IORING_OP_RECV, fd, RECEIVE);
@@ -48,7 +58,13 @@ static void receive_from(int fd)
     sqe->flags = IOSQE_BUFFER_SELECT;
 }
 
-static void answer(int fd, const char *in, size_t len)
+static bool is_last(const char *in, size_t n)
+{
+    size_t size = sizeof last - 1;
+    return n >= size && memcmp(in + n - size, last, size) == 0;
+}
+
+static void answer(int fd, const char *in, size_t len, bool closes)
 {
     size_t answers = 0;
     for (const char *at = in, *end = in + len; (at = memmem(at, (size_t)(end - at), "\r\n\r\n", 4));
@@ -60,21 +76,26 @@ static void answer(int fd, const char *in, size_t len)
     sqe->addr = (uintptr_t)pages;
     sqe->len = (uint32_t)(answers * (sizeof page - 1));
     sqe->msg_flags = MSG_NOSIGNAL | MSG_WAITALL;
-    sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
+    sqe->flags = (uint8_t)(IOSQE_CQE_SKIP_SUCCESS | (closes ? IOSQE_IO_LINK : 0));
+    if (closes)
+        entry(IORING_OP_CLOSE, fd, CLOSE)->flags = IOSQE_CQE_SKIP_SUCCESS;
 }
 
-static void received(int fd, int result, uint32_t flags)
+static void received(int fd, int result, uint32_t flags, bool is_first)
 {
+    bool closes = false;
     if (result <= 0 && result != -ENOBUFS) {
         close(fd);
         return;
     }
     if (result > 0) {
         uint16_t id = (uint16_t)(flags >> IORING_CQE_BUFFER_SHIFT);
-        answer(fd, ci_ring_buffer(&buffers, id), (size_t)result);
+        const char *in = ci_ring_buffer(&buffers, id);
+        closes = is_first && is_last(in, (size_t)result);
+        answer(fd, in, (size_t)result, closes);
         ci_ring_buffer_give(&buffers, id);
     }
-    if (!(flags & IORING_CQE_F_MORE))
+    if (!closes && !(flags & IORING_CQE_F_MORE))
         receive_from(fd);
 }
 
@@ -100,10 +121,10 @@ int main(int argc, char **argv)
             int fd = (int)(uint32_t)completion->user_data, result = completion->res;
             uint32_t flags = completion->flags;
             ci_ring_seen(&ring);
-            if (what == RECEIVE)
-                received(fd, result, flags);
+            if (what == RECEIVE || what == FIRST)
+                received(fd, result, flags, what == FIRST);
             else if (what == ACCEPT && result >= 0)
-                receive_from(result);
+                receive_first(result);
             if (what == ACCEPT && !(flags & IORING_CQE_F_MORE))
                 accept_on(listener);
         }
