@@ -338,9 +338,8 @@ static int serve_one_each_and_share(void *arg)
         coir_yield();
     coir_fd fd = coir_listener_share(listener);
     CHECK(fd >= 0);
-    for (int i = 0; i < 1000 && !listener->seats[0].shares; i++)
+    while (!ci_load_relaxed(&listener->seats[0].shares)) /* its worker has been told */
         coir_yield();
-    CHECK(listener->seats[0].shares);
     snprintf(text, sizeof text, "fd:%d", fd);
     CHECK_EQ(coir_tcp_listen(text, &successor), 0);
     for (int i = 1; i < workers; i += 2)
