@@ -133,6 +133,11 @@ static bool without_body(int status)
     return ci_unlikely(status != 200) && (status < 200 || status == 204 || status == 304);
 }
 
+CI_INLINE char *put_length(char *at, uint64_t length)
+{
+    return PUT(put_number(PUT(at, "Content-Length: "), length), "\r\n");
+}
+
 /* A 304 may say the length of the body that a 200 would have (RFC 9110, 8.6); a 204 must not. */
 CI_INLINE char *put_framing(coir_response *res, char *at, int status, int64_t length)
 {
@@ -140,7 +145,7 @@ CI_INLINE char *put_framing(coir_response *res, char *at, int status, int64_t le
     if (without_body(status) && status != 304)
         return at;
     if (length >= 0)
-        return PUT(put_number(PUT(at, "Content-Length: "), (uint64_t)length), "\r\n");
+        return put_length(at, (uint64_t)length);
     if (status == 304)
         return at;
     if (head->minor_version >= 1) {
@@ -189,10 +194,9 @@ CI_INLINE bool is_head(const struct ci_exchange *exchange)
            memcmp(ci_http_input_request(&exchange->in) + method.at, "HEAD", 4) == 0;
 }
 
-/* body_ends: the rest of the request's body will be read, so the connection can go on. keep: the
- * head may be kept for answers of that length. */
+/* body_ends: the rest of the request's body will be read, so the connection can go on. */
 CI_INLINE int begin_here(coir_response *res, int status, const char *type, size_t type_len,
-                         int64_t length, bool body_ends, bool keep)
+                         int64_t length, bool body_ends)
 {
     struct ci_exchange *exchange = res->exchange;
     const struct ci_http1_head *head = &exchange->head;
@@ -210,7 +214,7 @@ CI_INLINE int begin_here(coir_response *res, int status, const char *type, size_
     if (!at)
         return exchange->out.error;
     /* only now: others may have answered, and the date changed, while it waited for room */
-    struct ci_http_prefix *prefix = ci_http_prefix_at(http->prefixes, status, type_len);
+    const struct ci_http_prefix *prefix = ci_http_prefix_at(http->prefixes, status, type_len);
     bool known = ci_likely(type && !res->has_type) &&
                  ci_http_prefix_holds(prefix, ci_worker_now(http->worker), status, type, type_len);
     if (ci_unlikely(!known) && !may_begin(status, type, type_len))
@@ -226,8 +230,6 @@ CI_INLINE int begin_here(coir_response *res, int status, const char *type, size_
     else if (head->minor_version == 0)
         at = PUT(at, "Connection: keep-alive\r\n");
     at = PUT(at, "\r\n");
-    if (keep && known && !without_body(status) && is_plain(res))
-        ci_http_prefix_tell(prefix, start, (size_t)(at - start), length);
     ci_http_output_claim(&exchange->out, (size_t)(at - start));
     res->begun = true;
     res->no_body = without_body(status) || is_head(exchange);
@@ -238,7 +240,7 @@ CI_INLINE int begin_here(coir_response *res, int status, const char *type, size_
 static CI_NOINLINE int begin(coir_response *res, int status, const char *type, int64_t length,
                              bool body_ends)
 {
-    return begin_here(res, status, type, type ? strlen(type) : 0, length, body_ends, false);
+    return begin_here(res, status, type, type ? strlen(type) : 0, length, body_ends);
 }
 
 int ci_response_start(coir_response *res, int status, const char *type, int64_t length)
@@ -309,24 +311,29 @@ int coir_response_begin(coir_response *res, int status, const char *content_type
                  exchange->body_begun || ci_body_end_is_near(exchange));
 }
 
-/* Puts a whole answer behind what has gathered, if its head is one that is kept, and there is room.
- * False: nothing is changed. */
-CI_INLINE bool respond_as_before(coir_response *res, int status, const char *type, size_t type_len,
-                                 const void *body, size_t len)
+/* Puts a whole answer behind what has gathered, if the first lines of its head are kept, only its
+ * length follows, and there is room. False: nothing is changed. */
+CI_INLINE bool respond_plainly(coir_response *res, int status, const char *type, size_t type_len,
+                               const void *body, size_t len)
 {
     struct ci_exchange *exchange = res->exchange;
     struct ci_http_output *out = &exchange->out;
     struct ci_http_worker *http = exchange->server->http;
-    const struct ci_http_prefix *kept = ci_http_prefix_at(http->prefixes, status, type_len);
+    struct ci_http_prefix *kept = ci_http_prefix_at(http->prefixes, status, type_len);
     if (ci_unlikely(
-            !ci_http_prefix_has_head(kept, (int64_t)len) ||
             !ci_http_prefix_holds(kept, ci_worker_now(http->worker), status, type, type_len)))
         return false;
     if (ci_unlikely(res->begun || exchange->starved || exchange->body.state != CI_BODY_DONE ||
-                    !is_plain(res) || is_head(exchange) ||
-                    CI_HTTP_PREFIX_SIZE + len > CI_HTTP_BUFFER - out->len))
+                    !is_plain(res) || is_head(exchange) || without_body(status) ||
+                    len > CI_HTTP_BUFFER || HEAD_ROOM + len > CI_HTTP_BUFFER - out->len))
         return false;
-    char *start = out->bytes + out->len, *at = ci_http_prefix_put(kept, start, kept->head_len);
+    char *start = out->bytes + out->len, *at;
+    if (ci_likely(ci_http_prefix_has_head(kept, (int64_t)len))) {
+        at = ci_http_prefix_put(kept, start, kept->head_len);
+    } else {
+        at = PUT(put_length(ci_http_prefix_put(kept, start, kept->len), len), "\r\n");
+        ci_http_prefix_tell(kept, start, (size_t)(at - start), (int64_t)len);
+    }
     at = ci_bytes_put(at, body, len);
     ci_http_output_claim(out, (size_t)(at - start));
     res->begun = true;
@@ -339,8 +346,8 @@ static CI_NOINLINE int respond(coir_response *res, int status, const char *type,
 {
     if (len > INT64_MAX)
         return -EINVAL;
-    int rc = begin_here(res, status, type, type_len, (int64_t)len,
-                        ci_body_end_is_near(res->exchange), true);
+    int rc =
+        begin_here(res, status, type, type_len, (int64_t)len, ci_body_end_is_near(res->exchange));
     return rc < 0 ? rc : write_body(res, body, len);
 }
 
@@ -355,7 +362,7 @@ int coir_respond(coir_response *res, int status, const char *content_type, const
         return CI_MISUSE(-EINVAL, "body is NULL");
     if ((rc = CI_EXCHANGE_REFUSED(res)) < 0)
         return rc;
-    return ci_likely(respond_as_before(res, status, content_type, type_len, body, len))
+    return ci_likely(respond_plainly(res, status, content_type, type_len, body, len))
                ? res->exchange->out.error
                : respond(res, status, content_type, type_len, body, len);
 }

@@ -14,14 +14,15 @@ static int same(coir_request *req, coir_response *res, void *arg)
     const char *field = coir_request_query_value(req, "field"),
                *type = coir_request_query_value(req, "type"),
                *len = coir_request_query_value(req, "len"),
-               *nap = coir_request_query_value(req, "nap");
+               *nap = coir_request_query_value(req, "nap"),
+               *status = coir_request_query_value(req, "status");
     if (coir_request_query_value(req, "none"))
         return coir_respond(res, 200, NULL, body, BODY);
     if (field)
         CHECK_EQ(coir_response_add_header(res, "X", field), 0);
     if (nap)
         coir_sleep_for(atoi(nap) * COIR_MS);
-    int rc = coir_respond(res, 200, type ? type : "text/plain", body,
+    int rc = coir_respond(res, status ? atoi(status) : 200, type ? type : "text/plain", body,
                           len ? (size_t)atoi(len) : (size_t)BODY);
     CHECK_EQ(coir_respond(res, 200, "text/plain", body, BODY), -EALREADY);
     return rc;
@@ -74,6 +75,13 @@ static const struct {
      DATED "Content-Type: text/plainabcd\r\nContent-Length: 13\r\n\r\nHello, World!"},
     {LONG LONG LONG LONG LONG, LONGS LONGS LONGS LONGS LONGS},
     {GET("/same?field=y"), TYPED "Content-Length: 13\r\nX: y\r\n\r\nHello, World!"},
+    {GET("/same?status=404"),
+     "HTTP/1.1 404 Not Found\r\nDate: .............................\r\n"
+     "Content-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, World!"},
+    {GET("/same?status=204"), "HTTP/1.1 204 No Content\r\nDate: .............................\r\n"
+                              "Content-Type: text/plain\r\n\r\n"},
+    {GET("/same?status=304"), "HTTP/1.1 304 Not Modified\r\nDate: .............................\r\n"
+                              "Content-Type: text/plain\r\nContent-Length: 13\r\n\r\n"},
     {GET("/same?len=12"), TYPED "Content-Length: 12\r\n\r\nHello, World"},
     {GET("/same?len=1"), TYPED "Content-Length: 1\r\n\r\nH"},
     {GET("/same?len=0"), TYPED "Content-Length: 0\r\n\r\n"},
@@ -158,4 +166,34 @@ TEST_SIM(an_answer_while_the_server_drains_says_so)
     CHECK_EQ(occurrences(answer, "HTTP/1.1 200 OK\r\n"), 1);
     coir_close(stream);
     coir_scope_wait(scope);
+}
+
+/* Its path has no memory if it is longer. */
+static int says_path(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    bool there = *coir_request_path(req) == '/';
+    CHECK_EQ(coir_respond(res, 200, "text/plain", body, BODY), there ? 0 : -ENOMEM);
+    return there ? 0 : -ENOMEM;
+}
+
+static int serve_in_little_memory(void *arg)
+{
+    (void)arg;
+    static const struct route paths[] = {{"GET", "/{path...}", says_path}, {0}};
+    coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
+    options.arena_max = 16;
+    return serve_routes(paths, &options);
+}
+
+static void ask_for_much(void)
+{
+    for (int again = 0; again < AGAIN; again++)
+        expect(GET("/short"), COMMON);
+    CHECK_EQ(status(ask(GET("/as/long/as/can/be"))), 503);
+}
+
+TEST_SIM(an_answer_to_what_there_was_no_memory_for_is_none_of_those_before)
+{
+    CHECK_EQ(with_server(serve_in_little_memory, ask_for_much), 0);
 }
