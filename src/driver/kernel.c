@@ -185,9 +185,13 @@ int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *cou
 
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout)
 {
+    const coir_time pause = COIR_MS, pause_most = 10 * COIR_MS;
     bool persists = *failed == CI_FAILED_WAITS_MAX;
-    if (!persists)
-        ++*failed;
-    ci_clock_sleep(!persists || timeout < 0 || timeout > COIR_MS ? COIR_MS : timeout);
-    return persists ? error : 0;
+    if (persists) {
+        ci_clock_sleep(timeout < 0 || timeout > pause_most ? pause_most : timeout);
+        return error;
+    }
+    ++*failed;
+    ci_clock_sleep(pause);
+    return 0;
 }

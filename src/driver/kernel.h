@@ -40,8 +40,8 @@ int ci_kernel_reserve(const coir_allocator *allocator, void **table, size_t *cou
                       size_t item_size, coir_fd fd);
 
 /* A wait has failed, and may succeed later: pauses for a millisecond. After CI_FAILED_WAITS_MAX
- * failures in a row it returns the error, before that 0. *failed counts; `timeout` is that of the
- * wait. */
+ * failures in a row it returns the error, before that 0, and pauses for ten, for those who wait on
+ * all the same, but not beyond the timeout. *failed counts; `timeout` is that of the wait. */
 enum { CI_FAILED_WAITS_MAX = 100 };
 int ci_kernel_note_failed_wait(int *failed, int error, coir_time timeout);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "harness.h"
+#include "sys/clock.h"
 
 TEST(a_number_that_is_no_descriptor_makes_no_table)
 {
@@ -24,6 +25,9 @@ TEST(an_error_of_a_wait_has_to_persist)
     for (int i = 0; i < CI_FAILED_WAITS_MAX; i++)
         CHECK_EQ(ci_kernel_note_failed_wait(&failed, -EPERM, 0), 0);
     CHECK_EQ(ci_kernel_note_failed_wait(&failed, -EPERM, 0), -EPERM);
-    failed = 0; /* a wait worked */
+    coir_time begin = ci_clock_now();
+    CHECK_EQ(ci_kernel_note_failed_wait(&failed, -EPERM, -1), -EPERM);
+    CHECK(ci_clock_now() - begin >= 10 * COIR_MS); /* who waits on all the same does not spin */
+    failed = 0;                                    /* a wait worked */
     CHECK_EQ(ci_kernel_note_failed_wait(&failed, -EPERM, 0), 0);
 }
