@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "sim/node.h"
@@ -14,12 +15,16 @@ void ci_world_mix(struct ci_world *world, uint64_t word)
 
 void ci_world_mix_text(struct ci_world *world, const char *text)
 {
-    while (*text) {
-        uint64_t word = 0;
-        for (int i = 0; i < 8 && *text; i++)
-            word = word << 8 | (unsigned char)*text++;
+    uint64_t word;
+    size_t len = strlen(text);
+    for (; len >= sizeof word; text += sizeof word, len -= sizeof word) {
+        memcpy(&word, text, sizeof word);
         ci_world_mix(world, word);
     }
+    word = len; /* so that the lengths of two texts count */
+    for (; len; len--)
+        word = word << 8 | (unsigned char)*text++;
+    ci_world_mix(world, word);
 }
 
 /* The format and what it is for; nothing is formatted, for hardly any run is looked at. */

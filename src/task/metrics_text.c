@@ -22,18 +22,32 @@ void ci_metrics_put_head(struct ci_metrics_text *text, const char *name, const c
     ci_metrics_put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
+/* How many bytes at the front need no escapes. */
+static size_t plain_len(const char *value)
+{
+    size_t at = 0, len;
+    while (value[at] && value[at] != '"' && value[at] != '\\' && value[at] != '\n') {
+        len = ci_character_len(value + at);
+        if (!ci_character_is_plain(value + at, len))
+            break;
+        at += len;
+    }
+    return at;
+}
+
 void ci_metrics_put_label(struct ci_metrics_text *text, const char *value)
 {
     for (size_t len; *value; value += len) {
+        if ((len = plain_len(value)) > 0) {
+            ci_metrics_put(text, "%.*s", (int)len, value);
+            continue;
+        }
         len = ci_character_len(value);
-        bool plain = ci_character_is_plain(value, len);
         len = len ? len : 1;
         if (*value == '"' || *value == '\\')
             ci_metrics_put(text, "\\%c", *value);
         else if (*value == '\n')
             ci_metrics_put(text, "\\n");
-        else if (plain)
-            ci_metrics_put(text, "%.*s", (int)len, value);
         else
             for (size_t i = 0; i < len; i++)
                 ci_metrics_put(text, "\\\\x%02x", (unsigned char)value[i]);
