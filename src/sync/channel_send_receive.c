@@ -202,8 +202,9 @@ coir_future *coir_channel_recv_many_op(coir_wait_op *op, coir_channel *channel, 
 /* ---- straight-line calls: the common cases with one hold of the lock ----
  *
  * The common cases end in tail calls or in none, so that they save no registers. What parks is a
- * function of its own, since a switch clobbers every register. Whatever is not common gives the
- * lock back and begins again in send_otherwise or receive_otherwise. */
+ * function of its own, since a switch clobbers every register. A send that is not common goes on in
+ * send_locked; a receive gives the lock back, since a lease's lock is taken before it, and begins
+ * again in receive_otherwise. */
 
 /* With the lock held: queues the call, which cannot be done now, and gives the lock back. */
 CI_INLINE int64_t queue_and_park(struct ci_worker *worker, struct ci_fiber *fiber,
@@ -247,24 +248,31 @@ CI_INLINE int grant_and_return(struct ci_worker *worker, const coir_channel *cha
                                           : wake_elsewhere(worker, peer);
 }
 
-/* A receiver that is a member of a coir_any, and items of unusual sizes. */
-static CI_NOINLINE int send_otherwise(struct ci_worker *worker, struct ci_fiber *fiber,
-                                      coir_channel *channel, const void *item)
+/* With the lock held, which it gives back: a receiver that is a member of a coir_any, items of
+ * unusual sizes, and sends that wait. */
+static CI_NOINLINE int send_locked(struct ci_worker *worker, struct ci_fiber *fiber,
+                                   coir_channel *channel, const void *item)
 {
-    ci_own_lock_take(channel->lock); /* with a lease there may be more room: to_send settles it */
     struct ci_wait *receiver = ci_wait_grant(&channel->receivers);
     if (receiver)
         ci_channel_hand_over(channel, receiver, item);
     else if (channel->ring.count != channel->ring.slots && !channel->closed)
         ci_item_ring_put(&channel->ring, item);
     else {
-        ci_own_lock_give(channel->lock);
+        ci_own_lock_give(channel->lock); /* with a lease there may be more room: settles it */
         return (int)ci_wait_here(worker, fiber, to_send(channel, item));
     }
     ci_own_lock_give(channel->lock);
     if (receiver)
         ci_wait_wake(receiver);
     return ci_spend_and_return(worker);
+}
+
+static CI_NOINLINE int send_contended(struct ci_worker *worker, struct ci_fiber *fiber,
+                                      coir_channel *channel, const void *item)
+{
+    ci_own_lock_take(channel->lock);
+    return send_locked(worker, fiber, channel, item);
 }
 
 int coir_channel_send(coir_channel *channel, const void *item)
@@ -276,7 +284,7 @@ int coir_channel_send(coir_channel *channel, const void *item)
     if (ci_unlikely(!fiber))
         return ci_fiber_refuse(worker, CI_CALL, CI_PLACE);
     if (ci_unlikely(!ci_own_lock_try(channel->lock, worker)))
-        return send_otherwise(worker, fiber, channel, item);
+        return send_contended(worker, fiber, channel, item);
     struct ci_item_ring *ring = &channel->ring;
     struct ci_wait *receiver = ci_wait_first(&channel->receivers);
     if (receiver) {
@@ -296,8 +304,7 @@ int coir_channel_send(coir_channel *channel, const void *item)
             return ci_spend_and_return(worker);
         }
     }
-    ci_own_lock_give_tried(channel->lock, worker);
-    return send_otherwise(worker, fiber, channel, item);
+    return send_locked(worker, fiber, channel, item);
 }
 
 /* ---- leases ---- */
