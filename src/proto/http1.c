@@ -500,8 +500,8 @@ static int stop(struct ci_http1_head *head, const struct ci_http1_limits *limits
 
 /* Goes on with the next lines. `uncommon`: the first of them was tried at once in vain. 1: the head
  * is complete. */
-static CI_NOINLINE int parse_lines(struct ci_http1_head *head, const struct ci_http1_limits *limits,
-                                   const char *bytes, size_t len, bool uncommon)
+static int parse_lines(struct ci_http1_head *head, const struct ci_http1_limits *limits,
+                       const char *bytes, size_t len, bool uncommon)
 {
     for (;; uncommon = false) {
         if (head->scanned == head->line && !uncommon) {
@@ -538,14 +538,14 @@ CI_INLINE int parsed(const struct ci_http1_head *head, int rc)
     return rc > 0 ? (int)head->line : rc;
 }
 
-/* With the lines behind those of begin_at_once, if it was called. */
+/* With the lines behind those of begin_at_once, or of an earlier call. */
 static CI_NOINLINE int go_on(struct ci_http1_head *head, const struct ci_http1_limits *limits,
                              const char *bytes, size_t len, bool fresh)
 {
-    bool uncommon = fresh && head->line == 0; /* the request line was tried in vain */
+    int rc = fresh && head->line ? lines_at_once(head, limits, bytes, len) : 0;
     if (fresh)
         head->scanned = head->line;
-    return parsed(head, parse_lines(head, limits, bytes, len, uncommon));
+    return parsed(head, rc != 0 ? rc : parse_lines(head, limits, bytes, len, fresh));
 }
 
 int ci_http1_parse(struct ci_http1_head *head, const struct ci_http1_limits *limits,
