@@ -52,7 +52,8 @@ COIR_API int coir_mutex_try_lock(coir_mutex *mutex);
 COIR_API void coir_mutex_unlock(coir_mutex *mutex);
 
 /* Names a mutex for dumps and metrics: coir_lock_waits_total and coir_lock_wait_seconds
- * (coir/metrics.h) count the waits for all locks of that name, 31 bytes of which are copied.
+ * (coir/metrics.h) count the waits for all locks of that name, 31 bytes of which are copied; a task
+ * that spins for a few microseconds and then has the mutex has not waited.
  * Taking one that is free costs the same as without.
  * Suspends: no.  Threads: any.
  * Errors: -EINVAL no name, or an empty one; -ENOSPC the process has 64 names of locks. */

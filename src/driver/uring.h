@@ -81,6 +81,7 @@ struct ci_uring_slot {
     uint8_t error;    /* of the receive: for the next reader */
     bool ended : 1;   /* the stream, after what was read ahead */
     bool stopping : 1, overrun : 1, has_adopted : 1;
+    bool emptied : 1; /* the last read of a Unix socket has left it empty */
 };
 _Static_assert(sizeof(struct ci_uring_slot) <= 24, "one for each descriptor");
 

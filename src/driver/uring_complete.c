@@ -168,6 +168,8 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
         result = -ECANCELED;
     if (!slot && result >= 0)
         result = ci_uring_finish_on_file(op, result);
+    if (slot && op->kind == CI_OP_READ && op->exact && result > 0)
+        slot->emptied = result < ci_uring_size_of(op);
     if (ci_unlikely(refused_by_thread(result)) && slot)
         submit_again(uring, slot, op, result);
     else

@@ -81,7 +81,7 @@ static bool submit_read(struct ci_uring *uring, struct ci_uring_slot *slot, stru
     if (!ci_uring_submit(uring, slot, op, IORING_OP_RECV, &sqe))
         return false;
     put_bytes(sqe, op);
-    if (op->exact) /* the reader has emptied a Unix socket: the first attempt would be in vain */
+    if (op->exact && slot->emptied) /* the first attempt would be in vain */
         sqe->ioprio = IORING_RECVSEND_POLL_FIRST;
     return true;
 }

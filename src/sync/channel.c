@@ -15,6 +15,7 @@ void ci_channel_begin_leases(coir_channel *channel)
     channel->lease.item_size = ring->item_size;
     channel->lease.items = ring->items;
     channel->lease.calm = 0;
+    ci_show(&channel->lease.ever, true);
     ci_show(&channel->lease.begun, true);
 }
 

@@ -37,6 +37,7 @@ enum { CI_CHANNEL_CALM = 1024 };
 struct ci_channel_lease {
     struct ci_lock lock;
     bool begun;    /* there may be leases; written under the channel's lock; shown */
+    bool ever;     /* there may have been some, while the count was read without a lock; shown */
     size_t left;   /* items that can be received */
     size_t taken;  /* that were received, and are in the ring still */
     size_t slot;   /* of the first one that is left */
@@ -121,7 +122,7 @@ CI_INLINE bool ci_channel_might_send(const coir_channel *channel)
 {
     return ci_glance(&channel->ring.count) < channel->ring.capacity || !channel->ring.capacity ||
            channel->overflow != COIR_OVERFLOW_WAIT || ci_glance(&channel->closed) ||
-           ci_glance(&channel->lease.begun);
+           ci_glance(&channel->lease.ever);
 }
 
 _Static_assert(offsetof(struct coir_channel, ring.items) == 64, "the first line ends before it");
