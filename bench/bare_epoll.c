@@ -17,14 +17,6 @@ static const char page[] =
     "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
 static char pages[(INPUT / 4 + 1) * (sizeof page - 1)];
 
-static const char last[] = "Connection: close\r\n\r\n";
-
-static bool is_last(const char *in, size_t n)
-{
-    size_t size = sizeof last - 1;
-    return n >= size && memcmp(in + n - size, last, size) == 0;
-}
-
 /* Whether the connection goes on. */
 static bool serve_one(int fd)
 {
@@ -42,7 +34,7 @@ static bool serve_one(int fd)
         answers++;
     if (answers)
         send(fd, pages, answers * (sizeof page - 1), MSG_NOSIGNAL);
-    if (!is_last(in, (size_t)n))
+    if (!asks_to_close(in, (size_t)n))
         return true;
     close(fd);
     return false;

@@ -23,7 +23,6 @@ enum { ACCEPT = 1, FIRST, RECEIVE, SEND, CLOSE };
 
 static const char page[] =
     "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
-static const char last[] = "Connection: close\r\n\r\n";
 static char pages[ANSWERS_MOST * (sizeof page - 1)];
 static struct ci_ring ring;
 static struct ci_ring_buffers buffers;
@@ -58,12 +57,6 @@ static void receive_from(int fd)
     sqe->flags = IOSQE_BUFFER_SELECT;
 }
 
-static bool is_last(const char *in, size_t n)
-{
-    size_t size = sizeof last - 1;
-    return n >= size && memcmp(in + n - size, last, size) == 0;
-}
-
 static void answer(int fd, const char *in, size_t len, bool closes)
 {
     size_t answers = 0;
@@ -91,7 +84,7 @@ static void received(int fd, int result, uint32_t flags, bool is_first)
     if (result > 0) {
         uint16_t id = (uint16_t)(flags >> IORING_CQE_BUFFER_SHIFT);
         const char *in = ci_ring_buffer(&buffers, id);
-        closes = is_first && is_last(in, (size_t)result);
+        closes = is_first && asks_to_close(in, (size_t)result);
         answer(fd, in, (size_t)result, closes);
         ci_ring_buffer_give(&buffers, id);
     }

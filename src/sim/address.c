@@ -86,6 +86,14 @@ bool ci_sim_address_is_own(const struct ci_node *node, const struct sockaddr_in 
            is_loopback(address) || host == ci_sim_address_of(node).s_addr;
 }
 
+int ci_sim_address_to_bind(const struct ci_node *node, const struct sockaddr *address,
+                           struct sockaddr_in *ret_address, bool *ret_six)
+{
+    int rc = ci_sim_address_in(address, ret_address, ret_six);
+    bool foreign = rc == -ENETUNREACH || (rc == 0 && !ci_sim_address_is_own(node, ret_address));
+    return foreign ? -EADDRNOTAVAIL : rc;
+}
+
 bool ci_sim_address_is_black_hole(const struct sockaddr_in *address)
 {
     return (ntohl(address->sin_addr.s_addr) & 0xffffff00) == BLACK_HOLE;

@@ -20,6 +20,11 @@ void ci_sim_address_out(const struct sockaddr_in *address, bool six,
  * one, or a group's. */
 bool ci_sim_address_is_own(const struct ci_node *node, const struct sockaddr_in *address);
 
+/* Reads as ci_sim_address_in what a socket of the host shall be bound to; -EADDRNOTAVAIL if it is
+ * not the host's own. */
+int ci_sim_address_to_bind(const struct ci_node *node, const struct sockaddr *address,
+                           struct sockaddr_in *ret_address, bool *ret_six);
+
 /* Whether the address drops everything that is sent to it, without an answer. */
 bool ci_sim_address_is_black_hole(const struct sockaddr_in *address);
 

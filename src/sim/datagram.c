@@ -268,9 +268,7 @@ static int set_up(struct ci_world *world, struct ci_socket *socket,
     const struct sockaddr_in6 *own = (const struct sockaddr_in6 *)(const void *)datagram->address;
     struct sockaddr_in local;
     bool six;
-    int rc = ci_sim_address_in(datagram->address, &local, &six);
-    if (rc == -ENETUNREACH || (rc == 0 && !ci_sim_address_is_own(socket->node, &local)))
-        return -EADDRNOTAVAIL;
+    int rc = ci_sim_address_to_bind(socket->node, datagram->address, &local, &six);
     if (rc < 0)
         return rc;
     socket->any_family = six && IN6_IS_ADDR_UNSPECIFIED(&own->sin6_addr) && !options->ipv6_only;

@@ -150,9 +150,7 @@ int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
         return open_unix(world, node, listen);
     struct sockaddr_in address;
     bool six;
-    int rc = ci_sim_address_in(listen->address, &address, &six);
-    if (rc == -ENETUNREACH || (rc == 0 && !ci_sim_address_is_own(node, &address)))
-        return -EADDRNOTAVAIL;
+    int rc = ci_sim_address_to_bind(node, listen->address, &address, &six);
     if (rc < 0)
         return rc;
     bool any = six && IN6_IS_ADDR_UNSPECIFIED(

@@ -37,7 +37,7 @@ enum { CI_CHANNEL_CALM = 1024 };
 struct ci_channel_lease {
     struct ci_lock lock;
     bool begun;    /* there may be leases; written under the channel's lock; shown */
-    bool ever;     /* there may have been some, while the count was read without a lock; shown */
+    bool ever;     /* they have begun once: a count read without a lock may be too large; shown */
     size_t left;   /* items that can be received */
     size_t taken;  /* that were received, and are in the ring still */
     size_t slot;   /* of the first one that is left */

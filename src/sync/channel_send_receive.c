@@ -259,7 +259,7 @@ static CI_NOINLINE int send_locked(struct ci_worker *worker, struct ci_fiber *fi
     else if (channel->ring.count != channel->ring.slots && !channel->closed)
         ci_item_ring_put(&channel->ring, item);
     else {
-        ci_own_lock_give(channel->lock); /* with a lease there may be more room: settles it */
+        ci_own_lock_give(channel->lock); /* with a lease there may be room: to_send settles it */
         return (int)ci_wait_here(worker, fiber, to_send(channel, item));
     }
     ci_own_lock_give(channel->lock);
