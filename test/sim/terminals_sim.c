@@ -32,8 +32,8 @@ static struct {
     size_t keys, typed, read, print, printed, seen;
     unsigned short set, told; /* the newest size's number */
     bool was_told[SIZES_MOST + 1];
-    unsigned rivals; /* how often a second task has come for the size, or has left */
-    bool closed;     /* the window is */
+    unsigned rivals;      /* how often a second task has come for the size, or has left */
+    bool closing, closed; /* the window: is closed now, or is already; it is */
 } w;
 
 static void rest(void)
@@ -116,7 +116,7 @@ static int read_keys(void *arg)
             rest();
     }
     MUST_BE(n, 0);
-    MUST(w.closed && w.read == w.keys);
+    MUST(w.closing && w.read == w.keys);
     (void)arg;
     return 0;
 }
@@ -180,24 +180,34 @@ static int follow_size(void *arg)
             rest();
     } while (rc == 0 || rc == -ETIME || rc == -EBUSY);
     MUST_BE(rc, -EIO);
-    MUST(w.closed);
+    MUST(w.closing);
     (void)arg;
     return 0;
+}
+
+/* Another worker may close the window at any time. */
+static void set_mode(coir_terminal *terminal, enum coir_terminal_mode mode, int expected)
+{
+    int rc = coir_terminal_set_mode(terminal, mode);
+    MUST(rc == expected || (rc == -EIO && w.closing));
 }
 
 /* A second terminal that is the same one. */
 static void share_mode(coir_fd fd)
 {
     COIR_TERMINAL(other);
-    MUST_BE(coir_terminal_open(other, fd), 0);
-    MUST_BE(coir_terminal_set_mode(other, COIR_TERMINAL_CBREAK), 0);
-    MUST_BE(coir_terminal_set_mode(w.terminal, COIR_TERMINAL_RAW), -EBUSY);
+    int rc = coir_terminal_open(other, fd);
+    MUST(rc == 0 || w.closing);
+    if (rc < 0)
+        return;
+    set_mode(other, COIR_TERMINAL_CBREAK, 0);
+    set_mode(w.terminal, COIR_TERMINAL_RAW, -EBUSY);
     if (below(2))
-        MUST_BE(coir_terminal_set_mode(other, COIR_TERMINAL_RAW), 0);
+        set_mode(other, COIR_TERMINAL_RAW, 0);
     if (below(2)) {
         coir_terminal_close(other); /* with its mode */
-        MUST_BE(coir_terminal_set_mode(w.terminal, COIR_TERMINAL_RAW), 0);
-        MUST_BE(coir_terminal_set_mode(w.terminal, COIR_TERMINAL_FOUND), 0);
+        set_mode(w.terminal, COIR_TERMINAL_RAW, 0);
+        set_mode(w.terminal, COIR_TERMINAL_FOUND, 0);
     }
 }
 
@@ -215,7 +225,7 @@ static void wait_too(void)
     if (rc == 0)
         take_size(&size, true);
     else
-        MUST(rc == -EBUSY || rc == -ETIME || (rc == -EIO && w.closed));
+        MUST(rc == -EBUSY || rc == -ETIME || (rc == -EIO && w.closing));
 }
 
 /* Until the window is closed; then all fails. */
@@ -223,11 +233,13 @@ static int set_modes(void *arg)
 {
     const coir_fd *fd = arg;
     struct winsize size;
-    while (!w.closed) {
+    while (!w.closing) {
         share_mode(*fd);
         wait_too();
         MUST_BE(coir_sleep_for(COIR_MS + (coir_time)below(COIR_S)), 0);
     }
+    while (!w.closed)
+        MUST_BE(coir_sleep_for(COIR_MS), 0);
     MUST_BE(coir_terminal_size(w.terminal, &size), -EIO);
     MUST_BE(coir_terminal_set_mode(w.terminal, COIR_TERMINAL_RAW), -EIO);
     MUST_BE(coir_try_write(coir_terminal_stream(w.terminal), "x", 1), -EIO);
@@ -275,8 +287,9 @@ static int play(void *arg)
     options.place = COIR_ON_WORKER((int)below((uint64_t)workers));
     MUST_BE(coir_go_with(program, &options, run_program, &fd), 0);
     use_window();
-    w.closed = true;
+    w.closing = true;
     coir_pty_close(pty);
+    w.closed = true;
     MUST_BE(raise(SIGCONT), 0); /* as a session gets it whose terminal is gone */
     COIR_DEADLINE(coir_in(patience));
     MUST_BE(coir_scope_wait(program), 0);

@@ -42,8 +42,9 @@ static struct {
     struct subscriber subscribers[SUBSCRIBERS];
     bool published[PUBLISHERS][ITEMS_MOST];
     int attempts[PUBLISHERS], retained, released, received;
-    int publishing; /* publishers that have not ended */
-    bool is_closing;
+    int publishing;     /* publishers that have not ended */
+    bool is_closing;    /* the topic is closed */
+    bool closes_queues; /* a publisher closes those that are not freed yet */
 } w;
 
 static int rest(uint64_t most_us)
@@ -93,6 +94,15 @@ static void close_all(void)
     MUST_BE(coir_subscribe(w.topic, 1, COIR_OVERFLOW_WAIT, &channel), -EPIPE);
 }
 
+static void close_queues(void)
+{
+    w.closes_queues = true;
+    for (int i = 0; i < SUBSCRIBERS; i++)
+        if (w.subscribers[i].channel)
+            coir_channel_close(w.subscribers[i].channel);
+    w.closes_queues = false;
+}
+
 static int publish(void *arg)
 {
     struct item item = {(int)(intptr_t)arg, 0};
@@ -111,9 +121,7 @@ static int publish(void *arg)
     if (is_last && below(2))
         close_all();
     else if (is_last)
-        for (int i = 0; i < SUBSCRIBERS; i++)
-            if (w.subscribers[i].channel)
-                coir_channel_close(w.subscribers[i].channel);
+        close_queues();
     return 0;
 }
 
@@ -157,8 +165,12 @@ static int subscribe(void *arg)
         if (rc == -EPIPE || rc == -ECANCELED || rest(slow) == -ECANCELED)
             break;
     }
-    coir_channel_free(subscriber->channel); /* in the middle of what others do */
+    coir_channel *channel = subscriber->channel;
     subscriber->channel = NULL;
+    COIR_SHIELD;
+    while (w.closes_queues) /* a call on another worker has the channel */
+        MUST_BE(coir_sleep_for(COIR_US), 0);
+    coir_channel_free(channel); /* in the middle of what others do */
     return 0;
 }
 
