@@ -5,6 +5,7 @@ TEST_SERVER(handlers_that_fail_get_a_status_or_an_early_end)
 {
     CHECK_EQ(status(ask(GET("/broken"))), 500);
     CHECK_EQ(status(ask(GET("/nothing"))), 500);
+    CHECK(strstr(ask(GET("/too-long")), "\r\n\r\nrefused"));
     CHECK_EQ(status(ask(GET("/short"))), 200);
     CHECK(strcmp(strstr(answer, "\r\n\r\n") + 4, "short") == 0);
     CHECK(strstr(ask(GET("/fields?v=a%20b+c")), "X-Good: a b c\r\n"));

@@ -183,7 +183,18 @@ static inline int bytes(coir_request *req, coir_response *res, void *arg)
     return coir_respond(res, 200, "text/plain", body, len);
 }
 
-/* The same, behind so many bytes that are gathered already, in chunks. */
+/* Lengths that no Content-Length can have, -1 and less as an int64_t, are refused, and nothing of
+ * the answer is begun. */
+static inline int too_long(coir_request *req, coir_response *res, void *arg)
+{
+    (void)req, (void)arg;
+    if (coir_respond(res, 200, "text/plain", "", SIZE_MAX) != -EINVAL ||
+        coir_respond(res, 200, "text/plain", "", (size_t)INT64_MAX + 1) != -EINVAL)
+        return -EIO;
+    return coir_respond_text(res, 200, "refused");
+}
+
+/* Letters, behind so many bytes that are gathered already, in chunks. */
 static inline int chunk(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -267,6 +278,7 @@ static const struct route routes[] = {
     {"GET", "/as/{status}/{type}", as},
     {"GET", "/there", nap_if_there},
     {"GET", "/bytes/{bytes}", bytes},
+    {"GET", "/too-long", too_long},
     {"GET", "/chunk/{bytes}", chunk},
     {"POST", "/take", count_body},
     {"GET", "/query", query},
