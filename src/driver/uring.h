@@ -172,8 +172,18 @@ static inline int ci_uring_enter(struct ci_uring *uring, bool sleeps, coir_time 
     return rc;
 }
 
-/* A free SQE; NULL: the kernel takes none now. May reap. */
+/* A free SQE; NULL: the kernel takes none now. */
 struct io_uring_sqe *ci_uring_sqe(struct ci_uring *uring);
+
+/* Before an operation is started or cancelled: reaps until there are the SQEs that this takes. What
+ * the caller knows of operations that are pending may be over then. */
+void ci_uring_reap_for_room(struct ci_uring *uring);
+
+static inline void ci_uring_make_room(struct ci_uring *uring)
+{
+    if (ci_unlikely(uring->open && !ci_ring_has_room(&uring->ring) && !uring->reaping))
+        ci_uring_reap_for_room(uring);
+}
 
 /* Has memory for `count` requests in flight. 0 or -ENOMEM. */
 int ci_uring_reserve_entries(struct ci_uring *uring, size_t count);

@@ -40,31 +40,40 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
     }
 }
 
+/* One whose memory the kernel does not have; those that wait come first, so that the receive is not
+ * armed again for them. NULL: there is none. */
+static struct ci_op *find_waiting(const struct ci_uring_slot *slot)
+{
+    struct ci_op *poll = NULL;
+    for (struct ci_op *op = slot->ops; op; op = op->next) {
+        if (op->pending != CI_URING_IN_FLIGHT)
+            return op;
+        if (ci_uring_is_poll(op))
+            poll = op;
+    }
+    return poll;
+}
+
 /* Takes the descriptor's operations whose memory the kernel does not have: they are cancelled.
  * *ret_asked: the cancel of a poll was requested. */
-static struct ci_op *take_waiting(struct ci_uring *uring, struct ci_uring_slot *slot,
-                                  bool *ret_asked)
+static struct ci_op *take_waiting(struct ci_uring *uring, coir_fd fd, bool *ret_asked)
 {
-    struct ci_op *taken = NULL, *op, **at = &slot->ops;
-    while ((op = *at)) {
-        if (op->pending == CI_URING_IN_FLIGHT && !ci_uring_is_poll(op)) {
-            at = &op->next;
-            continue;
-        }
-        *at = op->next;
-        op->next = taken;
-        taken = op;
-    }
+    struct ci_op *taken = NULL, *op;
     *ret_asked = false;
-    for (op = taken; op; op = op->next) {
+    for (;;) {
+        ci_uring_make_room(uring); /* each time, and the list may be another one then */
+        if (!(op = find_waiting(&uring->slots[fd])))
+            return taken;
+        ci_op_remove(&uring->slots[fd].ops, op);
         if (op->pending == CI_URING_IN_FLIGHT) {
             ci_uring_orphan(uring, (uint32_t)op->result);
             *ret_asked = true;
         }
         op->result = -ECANCELED;
         op->pending = CI_URING_ENDED;
+        op->next = taken;
+        taken = op;
     }
-    return taken;
 }
 
 /* Takes those that have ended, too. A reader that is READY gets no bytes, but -ECANCELED. */
@@ -86,13 +95,12 @@ static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op
     return taken;
 }
 
-/* Completes all of the descriptor's operations. Those that wait are taken first, so that the
- * receive is not armed again for them when it ends. True: cancels were requested that are not
+/* Completes all of the descriptor's operations. True: cancels were requested that are not
  * complete. */
 static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
 {
     bool asked;
-    struct ci_op *ops = take_waiting(uring, &uring->slots[fd], &asked), *op;
+    struct ci_op *ops = take_waiting(uring, fd, &asked), *op;
     settle(uring, fd, at_once);
     struct ci_uring_slot *slot = &uring->slots[fd];
     if (slot->receive) {

@@ -7,27 +7,37 @@
 
 enum { SQE_TRIES = 16 };
 
-/* Reaping repeats cancels that were refused because their requests are about to complete. What it
- * submits meanwhile lets them: otherwise more of them than there are SQEs would be refused again at
- * once, and reaping would never end. */
+/* It never reaps: whoever asks is in the middle of a change, and what reaping ends or starts again
+ * might be what is being changed. */
 struct io_uring_sqe *ci_uring_sqe(struct ci_uring *uring)
 {
     struct io_uring_sqe *sqe = uring->open ? ci_ring_entry(&uring->ring) : NULL;
     for (int tries = 0; ci_unlikely(!sqe) && uring->open && tries < SQE_TRIES; tries++) {
-        if (uring->reaping) {
+        if (uring->reaping || tries > 0) {
+            /* it lets requests complete, too. Reaping repeats cancels that were refused because
+             * their requests are about to: more of them than there are SQEs would be refused again
+             * at once, and reaping would never end */
             ci_uring_enter(uring, false, 0);
         } else {
             ci_ring_submit(&uring->ring);
             ci_uring_note_submitted(uring);
         }
-        if (tries > 0 && !uring->reaping) {
+        sqe = ci_ring_entry(&uring->ring);
+    }
+    return sqe;
+}
+
+void ci_uring_reap_for_room(struct ci_uring *uring)
+{
+    for (int tries = 0; !ci_ring_has_room(&uring->ring) && tries < SQE_TRIES; tries++) {
+        ci_ring_submit(&uring->ring);
+        ci_uring_note_submitted(uring);
+        if (tries > 0) {
             /* a full completion queue makes the kernel refuse submissions */
             ci_uring_enter(uring, false, 0);
             uring->reap(uring);
         }
-        sqe = ci_ring_entry(&uring->ring);
     }
-    return sqe;
 }
 
 uint64_t ci_uring_user_data(const struct ci_uring *uring, uint32_t index)
@@ -103,7 +113,6 @@ bool ci_uring_is_live(const struct ci_uring *uring, uint64_t user_data)
 bool ci_uring_request_cancel(struct ci_uring *uring, uint32_t index)
 {
     uring->entries[index].cancel_requested = true;
-    /* read first: getting an SQE may reap, after which the entry may be used for something else */
     uint64_t user_data = ci_uring_user_data(uring, index);
     struct io_uring_sqe *sqe = ci_uring_sqe(uring);
     if (ci_unlikely(!sqe))

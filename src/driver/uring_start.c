@@ -95,6 +95,7 @@ bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, str
 bool ci_uring_start(struct ci_driver *driver, struct ci_op *op)
 {
     struct ci_uring *uring = ci_uring_of(driver);
+    ci_uring_make_room(uring);
     if (ci_uring_on_file(op))
         return ci_uring_start_on_file(uring, op);
     if (ci_unlikely(op->fd < 0))
@@ -115,6 +116,7 @@ bool ci_uring_start(struct ci_driver *driver, struct ci_op *op)
 bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
 {
     struct ci_uring *uring = ci_uring_of(driver);
+    ci_uring_make_room(uring);
     if (op->pending >= CI_URING_READY && op->kind != CI_OP_WATCH)
         return false;
     if (op->pending >= CI_URING_READY) {

@@ -45,6 +45,13 @@ static inline struct io_uring_sqe *ci_ring_entry(struct ci_ring *ring)
     return entry;
 }
 
+/* Whether there are two free entries, or all are free. */
+static inline bool ci_ring_has_room(const struct ci_ring *ring)
+{
+    uint32_t used = ring->tail - ci_load_acquire(ring->kernel_head);
+    return used < ring->entry_mask || !used;
+}
+
 /* Submit the entries; enter also sleeps until there are that many completions, for at most
  * `timeout` (negative: without end). Errors are the kernel's, and may be temporary: entries that
  * were not submitted stay in the ring. */

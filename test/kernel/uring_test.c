@@ -9,7 +9,7 @@
 #include "sys/clock.h"
 #include "sys/socket_call.h"
 
-enum { WRITES = 6, RING = 2 };
+enum { PAIRS = 6, RING = 2 };
 
 static char data[1 << 16];
 
@@ -21,14 +21,14 @@ static void on_done(struct ci_op *op)
     done++;
 }
 
-static void make_pairs(coir_fd pairs[WRITES][2])
+static void make_pairs(coir_fd pairs[PAIRS][2])
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_storage name;
     socklen_t len = sizeof name;
     coir_fd listener = ci_sys_listen((struct sockaddr *)&address, sizeof address, 8, false, false);
     CHECK_EQ(ci_sys_name(listener, false, &name, &len), 0);
-    for (int i = 0; i < WRITES; i++) {
+    for (int i = 0; i < PAIRS; i++) {
         struct pollfd waits = {listener, POLLIN, 0};
         CHECK((pairs[i][0] = ci_sys_socket(AF_INET)) >= 0);
         CHECK_EQ(ci_sys_connect(pairs[i][0], (struct sockaddr *)&name, len), -EINPROGRESS);
@@ -36,6 +36,28 @@ static void make_pairs(coir_fd pairs[WRITES][2])
         CHECK((pairs[i][1] = ci_sys_accept(listener)) >= 0);
     }
     ci_sys_close(listener);
+}
+
+static struct ci_driver *open_driver(struct ci_kring_traits traits)
+{
+    struct ci_driver *driver;
+    done = 0;
+    ci_kring_traits = traits;
+    CHECK_EQ(ci_uring_open(&ci_system_allocator, &driver), 0);
+    if (driver->kind->begin)
+        CHECK_EQ(driver->kind->begin(driver), 0);
+    return driver;
+}
+
+static void close_all(struct ci_driver *driver, coir_fd pairs[PAIRS][2])
+{
+    for (int i = 0; i < PAIRS; i++) {
+        driver->kind->close(driver, pairs[i][1]);
+        ci_sys_close(pairs[i][0]);
+    }
+    if (driver->kind->end)
+        driver->kind->end(driver);
+    driver->kind->free(driver);
 }
 
 static void fill(int fd)
@@ -60,42 +82,77 @@ static void make_room(coir_fd ends[2])
  * enter that asks for events: each is requested again. */
 static void cancel_after(coir_time delay)
 {
-    struct ci_driver *driver;
-    struct ci_op writes[WRITES];
-    coir_fd pairs[WRITES][2];
-    done = 0;
-    ci_kring_traits = (struct ci_kring_traits){.version = 6, .worker_one_in = 1, .size_most = RING};
-    CHECK_EQ(ci_uring_open(&ci_system_allocator, &driver), 0);
-    if (driver->kind->begin)
-        CHECK_EQ(driver->kind->begin(driver), 0);
+    struct ci_op writes[PAIRS];
+    coir_fd pairs[PAIRS][2];
+    struct ci_driver *driver =
+        open_driver((struct ci_kring_traits){.version = 6, .worker_one_in = 1, .size_most = RING});
     make_pairs(pairs);
-    for (int i = 0; i < WRITES; i++) {
+    for (int i = 0; i < PAIRS; i++) {
         fill(pairs[i][1]);
         writes[i] = (struct ci_op){
             .fd = pairs[i][1], .kind = CI_OP_WRITE, .data = data, .len = 100, .done = on_done};
         CHECK(!ci_driver_start(driver, &writes[i]));
     }
     driver->kind->wait(driver, 0);
-    for (int i = 0; i < WRITES; i++)
+    for (int i = 0; i < PAIRS; i++)
         make_room(pairs[i]);
     driver->kind->wait(driver, 0);
     ci_clock_sleep(delay);
-    for (int i = 0; i < WRITES; i++)
+    for (int i = 0; i < PAIRS; i++)
         if (ci_driver_cancel(driver, &writes[i]))
             done++;
-    while (done < WRITES)
+    while (done < PAIRS)
         driver->kind->wait(driver, ci_clock_now() + COIR_MS);
-    for (int i = 0; i < WRITES; i++) {
-        driver->kind->close(driver, pairs[i][1]);
-        ci_sys_close(pairs[i][0]);
-    }
-    if (driver->kind->end)
-        driver->kind->end(driver);
-    driver->kind->free(driver);
+    close_all(driver, pairs);
 }
 
 TEST(more_refused_cancels_than_the_ring_has_room_for_end)
 {
     for (coir_time delay = 0; delay < 40 * COIR_US; delay += COIR_US / 2)
         cancel_after(delay);
+}
+
+/* Whoever asks for an entry of the ring while the kernel refuses what is in it must not meet what
+ * has come meanwhile: here the data that the poll waits for, and the events of others. */
+static void cancel_in_a_full_ring(bool by_close)
+{
+    coir_fd pairs[PAIRS][2];
+    struct ci_driver *driver = open_driver((struct ci_kring_traits){.size_most = RING});
+    struct ci_op polls[PAIRS], read;
+    make_pairs(pairs);
+    fill(pairs[0][1]);
+    read = (struct ci_op){
+        .fd = pairs[0][1], .kind = CI_OP_READ, .buf = data, .len = 100, .done = on_done};
+    CHECK(!ci_driver_start(driver, &read));
+    for (int i = 0; i < PAIRS; i++) {
+        polls[i] = (struct ci_op){.fd = pairs[i][1],
+                                  .kind = CI_OP_POLL,
+                                  .events = i ? COIR_READ : COIR_READ | COIR_WRITE,
+                                  .done = on_done};
+        if (i == PAIRS - RING) {
+            driver->kind->wait(driver, 0);
+            CHECK_EQ(send(pairs[0][0], "x", 1, MSG_NOSIGNAL), 1);
+            ci_clock_sleep(COIR_MS);
+        }
+        CHECK(!ci_driver_start(driver, &polls[i]));
+    }
+    ci_kring_traits.refuse_one_in = 1;
+    if (by_close)
+        driver->kind->close(driver, pairs[0][1]);
+    else if (ci_driver_cancel(driver, &polls[0]))
+        done++;
+    ci_kring_traits.refuse_one_in = 0;
+    while (done < 2)
+        driver->kind->wait(driver, ci_clock_now() + COIR_MS);
+    CHECK_EQ(read.result, by_close ? -ECANCELED : 1);
+    if (by_close)
+        pairs[0][1] = ci_sys_socket(AF_INET);
+    close_all(driver, pairs);
+    CHECK_EQ(done, 1 + PAIRS);
+}
+
+TEST(a_cancel_in_a_full_ring_meets_no_completion)
+{
+    for (int i = 0; i < 200; i++)
+        cancel_in_a_full_ring(i % 2);
 }
