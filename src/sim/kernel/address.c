@@ -56,6 +56,11 @@ struct sockaddr_in6 ci_kaddress_of(const struct ci_node *node, unsigned family, 
     return address;
 }
 
+static bool is_loopback_four(const struct sockaddr_in6 *address)
+{
+    return ci_kaddress_is_four(address) && address->sin6_addr.s6_addr[12] == IN_LOOPBACKNET;
+}
+
 /* ip_route_output_key_hash_rcu, ipv6_dev_get_saddr */
 struct sockaddr_in6 ci_kaddress_source(const struct ci_node *node,
                                        const struct sockaddr_in6 *remote, in_port_t port)
@@ -64,9 +69,25 @@ struct sockaddr_in6 ci_kaddress_source(const struct ci_node *node,
     struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
     if (IN6_IS_ADDR_LOOPBACK(&remote->sin6_addr))
         own.sin6_addr = in6addr_loopback;
-    else if (ci_kaddress_is_four(remote) && remote->sin6_addr.s6_addr[12] == 127)
+    else if (is_loopback_four(remote))
         memcpy(&own.sin6_addr.s6_addr[12], &loopback, sizeof loopback);
     return own;
+}
+
+static bool is_any(const struct sockaddr_in6 *address)
+{
+    return unmap(address).sin_addr.s_addr == INADDR_ANY;
+}
+
+/* udp_sendmsg, __ip4_datagram_connect; __mkroute_output refuses the loopback's elsewhere */
+int ci_kaddress_from(const struct ci_ksocket *socket, const struct sockaddr_in6 *remote,
+                     struct sockaddr_in6 *ret_from)
+{
+    const struct sockaddr_in6 *local = &socket->local;
+    bool bound = !is_any(local) && ci_kaddress_family(local) == ci_kaddress_family(remote);
+    *ret_from = bound ? *local : ci_kaddress_source(socket->node, remote, local->sin6_port);
+    bool leaves = ci_kaddress_node(socket->node, remote) != socket->node;
+    return leaves && is_loopback_four(ret_from) ? -EINVAL : 0;
 }
 
 /* -EINVAL, -EAFNOSUPPORT */

@@ -158,7 +158,8 @@ static coir_time when_it_arrives(const struct ci_ksocket *socket, const struct c
 }
 
 static void send_one(struct ci_ksocket *socket, const struct ci_node *to,
-                     const struct sockaddr_in6 *address, const struct msghdr *message, size_t len)
+                     const struct sockaddr_in6 *from, const struct sockaddr_in6 *address,
+                     const struct msghdr *message, size_t len)
 {
     const struct iovec *iov = message->msg_iov;
     struct ci_ksegment *segment = ci_ksegment_new(len);
@@ -168,8 +169,7 @@ static void send_one(struct ci_ksocket *socket, const struct ci_node *to,
             memcpy(segment->data + copied, iov[i].iov_base, iov[i].iov_len);
         copied += iov[i].iov_len;
     }
-    segment->from =
-        ci_kaddress_of(socket->node, ci_kaddress_family(address), socket->local.sin6_port);
+    segment->from = *from;
     segment->sender = socket;
     segment->to = to;
     segment->port = address->sin6_port;
@@ -177,8 +177,8 @@ static void send_one(struct ci_ksocket *socket, const struct ci_node *to,
                   segment);
 }
 
-static void send_off(struct ci_ksocket *socket, const struct sockaddr_in6 *address,
-                     const struct msghdr *message, size_t len)
+static void send_off(struct ci_ksocket *socket, const struct sockaddr_in6 *from,
+                     const struct sockaddr_in6 *address, const struct msghdr *message, size_t len)
 {
     struct ci_world *world = ci_k.world;
     const struct ci_node *to = ci_kaddress_node(socket->node, address);
@@ -195,13 +195,13 @@ static void send_off(struct ci_ksocket *socket, const struct sockaddr_in6 *addre
     int times =
         ci_world_fault(world, socket->node, link->duplicate, "a datagram is doubled") ? 2 : 1;
     while (times-- > 0)
-        send_one(socket, to, address, message, len);
+        send_one(socket, to, from, address, message, len);
 }
 
 static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message, int flags)
 {
     struct ci_ksocket *socket = ci_ksocket_of(file);
-    struct sockaddr_in6 to = socket->remote;
+    struct sockaddr_in6 to = socket->remote, from;
     size_t len = 0;
     int rc;
     if (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL) || message->msg_controllen)
@@ -217,12 +217,14 @@ static ssize_t send_message(struct ci_kfile *file, const struct msghdr *message,
         return -EMSGSIZE;
     if (socket->error)
         return -ci_ksocket_take_error(socket);
+    if ((rc = ci_kaddress_from(socket, &to, &from)) < 0)
+        return rc;
     if (ci_world_fault(ci_k.world, socket->node, socket->node->faults.no_buffers, "no buffers"))
         return -ENOBUFS;
     if (!can_send(socket))
         return -EAGAIN;
     ci_ktrace("sendmsg", (int64_t)file->serial, (int64_t)len);
-    send_off(socket, &to, message, len);
+    send_off(socket, &from, &to, message, len);
     return (ssize_t)len;
 }
 
@@ -231,10 +233,16 @@ static int connect_datagram(struct ci_kfile *file, const struct sockaddr *addres
     struct ci_ksocket *socket = ci_ksocket_of(file);
     if (socket->six_only && address->sa_family == AF_INET)
         return -EAFNOSUPPORT;
-    int rc = ci_kaddress_remote(socket, address, len, &socket->remote);
+    struct sockaddr_in6 remote, from;
+    int rc = ci_kaddress_remote(socket, address, len, &remote);
     if (rc == 0)
-        socket->takes &= ci_kaddress_family(&socket->remote); /* it gets an address of its own */
-    return rc;
+        rc = ci_kaddress_from(socket, &remote, &from);
+    if (rc < 0)
+        return rc;
+    socket->local = from;
+    socket->remote = remote;
+    socket->takes &= ci_kaddress_family(&remote);
+    return 0;
 }
 
 static void release(struct ci_kfile *file)

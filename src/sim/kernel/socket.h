@@ -118,6 +118,11 @@ struct sockaddr_in6 ci_kaddress_of(const struct ci_node *node, unsigned family, 
 /* That its packets to `remote` come from: the loopback's is the same for each host. */
 struct sockaddr_in6 ci_kaddress_source(const struct ci_node *node,
                                        const struct sockaddr_in6 *remote, in_port_t port);
+
+/* That a socket's packets to `remote` come from: the one that it is bound to, else as above.
+ * -EINVAL: one of the loopback's, and to another host. */
+int ci_kaddress_from(const struct ci_ksocket *socket, const struct sockaddr_in6 *remote,
+                     struct sockaddr_in6 *ret_from);
 int ci_kaddress_remote(const struct ci_ksocket *socket, const struct sockaddr *address,
                        socklen_t len, struct sockaddr_in6 *ret_address);
 int ci_kaddress_bind(struct ci_ksocket *socket, const struct sockaddr *address, socklen_t len,
