@@ -84,8 +84,9 @@ int actor_lull(struct actor *actor)
 
 void act_name(const struct act *act, int number, char *text, size_t size)
 {
-    snprintf(text, size, "/tmp/coir-programs-%d-%llu-%d-%d", (int)getpid(),
-             (unsigned long long)act->run->program->seed, act->number, number);
+    const struct program *program = act->run->program;
+    snprintf(text, size, "/tmp/coir-programs-%d-%llu-%d-%d", program->simulated ? 0 : (int)getpid(),
+             (unsigned long long)program->seed, act->number, number);
 }
 
 /* ---- an act ---- */
@@ -250,7 +251,7 @@ static void last_things(struct run *run)
             program->acts[i].kind->last(&program->acts[i]);
 }
 
-static int first_task(void *arg)
+int program_run(void *arg)
 {
     struct run *run = arg;
     const struct program *program = run->program;
@@ -300,7 +301,7 @@ static int make_runtime(const struct program *program, coir_runtime **ret_runtim
 
 static int step_through(coir_runtime *runtime, struct run *run)
 {
-    int rc = coir_runtime_begin(runtime, first_task, run);
+    int rc = coir_runtime_begin(runtime, program_run, run);
     while (rc == 0) {
         coir_time next = coir_runtime_next(runtime),
                   left = next == COIR_NEVER ? COIR_S : next - coir_now();
@@ -348,7 +349,7 @@ static void run_once(struct run *run, coir_runtime *runtime)
     if (program->life == LIFE_EARLY)
         coir_runtime_stop(runtime);
     run->result = program->life == LIFE_STEPPED ? step_through(runtime, run)
-                                                : coir_runtime_run(runtime, first_task, run);
+                                                : coir_runtime_run(runtime, program_run, run);
     __atomic_store_n(&run->ended, true, __ATOMIC_RELEASE);
     check_result(run, runtime);
 }
@@ -420,7 +421,7 @@ static void *stop_it(void *arg)
     return NULL;
 }
 
-static void check_acts(struct program *program)
+void program_check(struct program *program)
 {
     for (int i = 0; i < program->act_count; i++)
         if (program->acts[i].kind->check && !program->acts[i].left_out)
@@ -443,7 +444,7 @@ static void live_and_be_stopped(struct program *program)
         for (int j = 0; j < program->acts[i].actor_count; j++)
             if (program->acts[i].actors[j].started)
                 pthread_join(program->acts[i].actors[j].handle, NULL);
-    check_acts(program);
+    program_check(program);
     coir_runtime_free(stopper.runtime);
 }
 
@@ -463,12 +464,12 @@ static void live_in_pairs(struct program *program)
 
 static int scenario(coir_sim *sim, void *arg)
 {
-    struct run *run = arg;
-    coir_sim_link(sim, NULL, NULL, run->program->link);
-    coir_sim_faults(sim, NULL, (coir_faults){.late = run->program->late});
-    int rc = coir_sim_host_main(sim, "host", first_task, run);
+    struct program *program = arg;
+    coir_sim_link(sim, NULL, NULL, program->link);
+    coir_sim_faults(sim, NULL, (coir_faults){.late = program->late});
+    int rc = coir_sim_host_main(sim, "host", program_run, &program->runs[0]);
     if (rc >= 0)
-        check_acts(run->program); /* what is freed there is of the host's memory */
+        program_check(program); /* what is freed there is of the host's memory */
     return rc;
 }
 
@@ -485,7 +486,7 @@ static void live_in_sim(struct program *program)
     options.workers = program->workers;
     options.trace = program->traced ? print_line : NULL;
     coir_sim_result result = COIR_SIM_RESULT;
-    int rc = coir_sim_run(&options, scenario, &program->runs[0], &result);
+    int rc = coir_sim_run(&options, scenario, program, &result);
     if (rc < 0)
         program_fail(&program->acts[0], "the simulation ended with: %s: %s", coir_strerror(rc),
                      result.left);

@@ -196,6 +196,8 @@ struct program *program_draw(uint64_t seed, const char *driver, unsigned workers
                              const char *lives);
 void program_print(const struct program *program, FILE *file);
 void program_play(struct program *program);
+int program_run(void *run);                  /* the first task of one of its runs */
+void program_check(struct program *program); /* after them: every act did what it was to do */
 void program_free(struct program *program);
 
 /* Ends the process in the middle of a program, with status 3. Not by _exit(2): TSan would report

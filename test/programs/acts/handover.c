@@ -6,7 +6,7 @@
 
 #include "program.h"
 
-enum { STREAMS_MOST = 400 };
+enum { STREAMS_MOST = 400, SIMULATED_ROOM = 2000 }; /* bytes that a stream holds, at the least */
 
 struct traveller {
     struct act *act;
@@ -41,6 +41,8 @@ static int draw_journey(struct act *act, struct ci_random *random)
     journey->burst = journey->crowd ? 9000 : draw(random, 2u << draw(random, 14));
     journey->piece = 1 + draw(random, 2u << draw(random, 13));
     journey->waits_for_bursts = journey->crowd || draw(random, 2);
+    if (act->run->program->simulated && journey->burst > SIMULATED_ROOM)
+        journey->waits_for_bursts = false;
     unsigned hops = journey->crowd ? draw(random, 4) : draw(random, 4u << draw(random, 7));
     if (!(journey->travellers = calloc((size_t)journey->streams, sizeof *journey->travellers)))
         return -ENOMEM;
