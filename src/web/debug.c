@@ -117,24 +117,27 @@ static const coir_allocator *allocator(void)
     return &ci_worker_current->runtime->allocator;
 }
 
-static int make_metrics(struct metrics *metrics)
-{
-    coir_runtime *runtime = coir_runtime_current();
-    int64_t len = coir_metrics_text(runtime, NULL, 0);
-    if (len < 0)
-        return (int)len;
-    metrics->size = (size_t)len + GROWTH + HTTP_SIZE;
-    if (!(metrics->text = ci_alloc(allocator(), metrics->size)))
-        return -ENOMEM;
-    metrics->len = put_http(metrics->text, HTTP_SIZE);
-    len = coir_metrics_text(runtime, metrics->text + metrics->len, metrics->size - metrics->len);
-    metrics->len += len < 0 ? 0 : strlen(metrics->text + metrics->len);
-    return len < 0 ? (int)len : 0;
-}
-
 static void free_metrics(struct metrics *metrics)
 {
     ci_free(allocator(), metrics->text, metrics->size);
+}
+
+/* Again, if other workers have added more than there was room for. */
+static int make_metrics(struct metrics *metrics)
+{
+    coir_runtime *runtime = coir_runtime_current();
+    int64_t len = coir_metrics_text(runtime, NULL, 0), room = 0;
+    while (len >= room) {
+        free_metrics(metrics);
+        metrics->size = (size_t)len + GROWTH + HTTP_SIZE;
+        if (!(metrics->text = ci_alloc(allocator(), metrics->size)))
+            return -ENOMEM;
+        metrics->len = put_http(metrics->text, HTTP_SIZE);
+        room = (int64_t)(metrics->size - metrics->len);
+        len = coir_metrics_text(runtime, metrics->text + metrics->len, (size_t)room);
+    }
+    metrics->len += len < 0 ? 0 : (size_t)len;
+    return len < 0 ? (int)len : 0;
 }
 
 static int respond_metrics(coir_response *res)
