@@ -378,11 +378,25 @@ static int64_t act_datagram(struct game *game, const struct step *step)
     return family;
 }
 
+static int64_t hash_address(const struct sockaddr_storage *address) /* without its port */
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
+    return address->ss_family == AF_INET6 ? hash_bytes(&six->sin6_addr, sizeof six->sin6_addr)
+                                          : hash_bytes(&four->sin_addr, sizeof four->sin_addr);
+}
+
+/* Answers with the address that the socket has got by that. */
 static int64_t act_associate(struct game *game, const struct step *step)
 {
+    struct slot *slot = &game->slots[step->a];
+    struct sockaddr_storage own;
+    socklen_t len;
     int64_t rc = connect_to(game, step);
-    game->slots[step->a].associated |= rc == 0;
-    return rc;
+    if (rc < 0)
+        return rc;
+    slot->associated = true;
+    return ci_sys_name(slot->fd, false, &own, &len) == 0 ? hash_address(&own) : 0;
 }
 
 int64_t send_datagram(struct game *game, const struct step *step, const void *to, socklen_t len)
@@ -427,11 +441,9 @@ static uint8_t slot_at(const struct game *game, const struct sockaddr_storage *a
     return at;
 }
 
-/* Of the sender's address its slot, its family, and whether it is IPv4-mapped. */
 static void act_receive_from(struct game *game, const struct step *step, struct answer *answer)
 {
     struct sockaddr_storage from = {0};
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)&from;
     struct msghdr message = {.msg_name = &from, .msg_namelen = sizeof from};
     int64_t hash;
     if (!receive_datagram(game, step, answer, &message, &hash))
@@ -439,7 +451,7 @@ static void act_receive_from(struct game *game, const struct step *step, struct 
     say(answer, slot_at(game, &from));
     say(answer, hash);
     say(answer, message.msg_namelen);
-    say(answer, from.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&six->sin6_addr));
+    say(answer, hash_address(&from));
 }
 
 /* ---- waiting ---- */
