@@ -179,7 +179,7 @@ static void make_child(struct ci_ksocket *listener, struct ci_ksocket *client)
     child->state = CI_KCONNECTED;
     child->listener = listener;
     child->six = listener->six;
-    child->local = ci_kaddress_source(listener->node, &client->remote, listener->local.sin6_port);
+    child->local = client->remote;
     child->remote = client->local;
     child->peer = client;
     child->peer_node = client->node;

@@ -236,6 +236,24 @@ static int64_t act_connect(struct game *game, const struct step *step)
     return connect_to(game, step);
 }
 
+static int64_t hash_address(const struct sockaddr_storage *address) /* without its port */
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
+    return address->ss_family == AF_INET6 ? hash_bytes(&six->sin6_addr, sizeof six->sin6_addr)
+                                          : hash_bytes(&four->sin_addr, sizeof four->sin_addr);
+}
+
+/* Of both ends; 0: it is gone already. */
+static int64_t hash_ends(coir_fd fd)
+{
+    struct sockaddr_storage own, peer;
+    socklen_t len;
+    if (ci_sys_name(fd, false, &own, &len) < 0 || ci_sys_name(fd, true, &peer, &len) < 0)
+        return 0;
+    return own.ss_family == AF_UNIX ? AF_UNIX : hash_address(&own) * 31 + hash_address(&peer);
+}
+
 static int64_t act_accept(struct game *game, const struct step *step)
 {
     const struct slot *listener = &game->slots[step->b];
@@ -244,7 +262,7 @@ static int64_t act_accept(struct game *game, const struct step *step)
     if (fd < 0)
         return fd;
     set_buffers(&game->slots[step->a], step->x);
-    return 0;
+    return hash_ends(fd);
 }
 
 /* ---- bytes ---- */
@@ -376,14 +394,6 @@ static int64_t act_datagram(struct game *game, const struct step *step)
     while ((family = open_datagram(game, step)) > 0 && must_choose_again(game, step))
         close_slot(&game->slots[step->a]);
     return family;
-}
-
-static int64_t hash_address(const struct sockaddr_storage *address) /* without its port */
-{
-    const struct sockaddr_in *four = (const struct sockaddr_in *)(const void *)address;
-    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)address;
-    return address->ss_family == AF_INET6 ? hash_bytes(&six->sin6_addr, sizeof six->sin6_addr)
-                                          : hash_bytes(&four->sin_addr, sizeof four->sin_addr);
 }
 
 /* Answers with the address that the socket has got by that. */
