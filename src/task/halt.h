@@ -51,6 +51,7 @@ struct ci_halted {
     const char *thread;      /* the mark of the thread that wants it */
     struct ci_worker *self;  /* the worker that CALLS, or NULL */
     struct ci_worker *first; /* of those that have answered */
+    coir_time asked;         /* when the workers were: after the waits for other halts */
     int count, left_out;     /* runtimes: those beyond CI_HALTED_RUNTIMES are not asked */
     coir_runtime *runtimes[CI_HALTED_RUNTIMES];
 };

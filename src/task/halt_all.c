@@ -90,7 +90,7 @@ static bool is_awaited(const struct ci_halted *halted)
 
 static void wait_for_answers(const struct ci_halted *halted, coir_time timeout)
 {
-    coir_time end = ci_time_after(ci_clock_now(), timeout), left;
+    coir_time end = ci_time_after(halted->asked, timeout), left;
     for (;;) {
         uint32_t answers = ci_load(&ci_halt_answers);
         if (!is_awaited(halted) || !(left = ci_time_left(end, ci_clock_now())))
@@ -119,6 +119,7 @@ static void settle(struct ci_halted *halted)
 void ci_halt_all(struct ci_halted *halted, coir_time timeout)
 {
     begin();
+    halted->asked = ci_clock_now();
     pin_runtimes(halted);
     for (int i = 0; i < halted->count; i++)
         for (int j = 0; j < halted->runtimes[i]->worker_count; j++)

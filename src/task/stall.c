@@ -232,11 +232,10 @@ static void take(struct ci_stalls *stalls, struct ci_snapshot *snapshot)
     snapshot->may_interrupt = may_interrupt;
     snapshot->arg = stalls;
     snapshot->stack_time = stack_time;
-    coir_time begin = ci_clock_now();
     ci_halt_all(&stalls->halted, halt_time);
     ci_snapshot_take(snapshot, &stalls->halted);
     ci_halt_release(&stalls->halted);
-    stalls->halts += ci_time_left(ci_clock_now(), begin);
+    stalls->halts += ci_time_left(ci_clock_now(), stalls->halted.asked);
     if (!snapshot->error)
         ci_findings_make(snapshot);
 }

@@ -201,6 +201,34 @@ TEST(one_thread_at_a_time_halts_workers)
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
+static void *halt_once(void *arg)
+{
+    struct ci_halted *halted = arg;
+    ci_fetch_add(&inside, 1);
+    halt(halted, 50 * COIR_MS);
+    ci_halt_release(halted);
+    return NULL;
+}
+
+/* So who counts how long workers were halted does not count the wait for another thread. */
+TEST(workers_are_asked_after_the_halt_before)
+{
+    static coir_task_fn *fn = on_every_worker;
+    struct ci_halted first, second;
+    pthread_t thread = start(&fn), other;
+    halt(&first, 50 * COIR_MS);
+    CHECK_EQ(pthread_create(&other, NULL, halt_once, &second), 0);
+    while (!ci_load(&inside))
+        ci_clock_sleep(COIR_MS / 10);
+    ci_clock_sleep(COIR_MS);
+    coir_time released = ci_clock_now();
+    ci_halt_release(&first);
+    CHECK_EQ(pthread_join(other, NULL), 0);
+    CHECK(first.asked < released && second.asked >= released);
+    ci_store(&stop, 1);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
 /* A deadlock is found although it came while the workers were halted. */
 static int wait_for_ever(void *arg)
 {
