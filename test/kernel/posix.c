@@ -276,7 +276,8 @@ int posix_clock_gettime(clockid_t clock, struct timespec *ret_time)
 int posix_raise(int number)
 {
     ci_kcall();
-    ci_ksignal_raise(ci_k.process, number);
+    if (!ci_kcrash(number))
+        ci_ksignal_raise(ci_k.process, number);
     return 0;
 }
 

@@ -101,6 +101,12 @@ struct ci_kprocess {
     bool ended;                              /* its first thread has */
     struct ci_signal_sink *sinks[CI_KSINKS]; /* signal.c's */
     struct ci_signal_stop *stops;
+    struct ci_crash_watch *crash_watches; /* crash.c's */
+    bool crashed, crashing;               /* the watches have been told; they are being told */
+    struct {
+        bool awaited, stopped;
+        unsigned came;
+    } quits; /* quit.c's */
 };
 
 /* ---- the kernel ---- */
@@ -303,6 +309,8 @@ int ci_kpipe(coir_fd ret_fds[2]);
 /* One of the two is an end of a pipe, the other one a socket; otherwise -EINVAL. */
 ssize_t ci_kpipe_splice(struct ci_kfile *from, struct ci_kfile *to, size_t len);
 void ci_ksignal_raise(struct ci_kprocess *process, int number);
+/* A fatal signal of the calling thread. False: nobody watches for it. */
+bool ci_kcrash(int number);
 void ci_ksocket_free_all(void);
 
 void ci_krings_open(void);

@@ -52,6 +52,7 @@ void ci_ksignal_raise(struct ci_kprocess *process, int number)
         if (eventfd && sink->wanted & bit && ci_signal_count(sink, number))
             eventfd->type->write(eventfd, &(struct iovec){&one, sizeof one}, 1);
     }
+    process->quits.came += number == SIGQUIT && process->quits.awaited;
     for (const struct ci_signal_stop *stop = process->stops;
          stop && (number == SIGINT || number == SIGTERM); stop = stop->next)
         stop->fn(stop->arg);

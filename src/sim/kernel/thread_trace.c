@@ -1,6 +1,6 @@
 /* sys/thread_trace.h: a thread answers some time after it was asked, whatever it does then; or, if
- * the host has late threads, not at all, as in a call that no signal ends. It is not interrupted by that: as a
- * handler with SA_RESTART, but sleep(3) goes on, too.
+ * the host has late threads, not at all, as in a call that no signal ends. It is not interrupted by
+ * that: as a handler with SA_RESTART, but sleep(3) goes on, too.
  *
  * The thread that asks walks the stack, from where the other one was switched away. */
 #include "sys/thread_trace.h"
