@@ -12,6 +12,11 @@
  * or ceased to be stuck in between: `stuck_changes` is incremented before each such change, and
  * compared.
  *
+ * An alert is not looked at: one that is stored for a worker which sleeps on (anywhere.c wakes one
+ * of those that it alerts) is cleared when that worker wakes, for whatever reason. What alerts
+ * announce is looked at itself: shared tasks, and the end of the run. Who requests a stop is a
+ * visitor, or a worker that runs.
+ *
  * Other possible senders (holds, visitors, offloaded calls, wakers) are looked at before the
  * workers: one that has gone in between has sent its message, which the look at the inboxes then
  * finds. */
@@ -42,7 +47,7 @@ static bool all_stuck(coir_runtime *runtime)
     for (int i = 0; i < runtime->worker_count; i++) {
         struct ci_worker *worker = &runtime->workers[i];
         if (!ci_load(&worker->stuck) || !ci_load(&worker->loop.asleep) ||
-            !ci_inbox_empty(&worker->loop.inbox) || ci_load_relaxed(&worker->loop.alert))
+            !ci_inbox_empty(&worker->loop.inbox))
             return false;
     }
     return true;

@@ -257,6 +257,39 @@ TEST(what_is_no_deadlock_is_not_told)
     }
 }
 
+/* ---- workers that were alerted ---- */
+
+static int wait_for_nothing(void *arg)
+{
+    static coir_event never = COIR_EVENT_INIT;
+    (void)arg;
+    return coir_event_wait(&never);
+}
+
+static bool others_sleep(void)
+{
+    const coir_runtime *runtime = ci_worker_current->runtime;
+    for (int i = 1; i < runtime->worker_count; i++)
+        if (!ci_load(&runtime->workers[i].loop.asleep))
+            return false;
+    return true;
+}
+
+/* Alerts them all, and wakes one. */
+static int share_with_sleepers(void *arg)
+{
+    while (!others_sleep())
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go_anywhere(scope, wait_for_nothing, arg), 0);
+    return coir_scope_wait(scope);
+}
+
+TEST(a_worker_that_was_alerted_and_sleeps_on_hides_none)
+{
+    CHECK_EQ(run_dead(share_with_sleepers, NULL, 4, COIR_DEADLOCK_END), -EDEADLK);
+}
+
 /* ---- a scope that was left open ---- */
 
 static coir_mutex never_given_back = COIR_MUTEX_INIT;
