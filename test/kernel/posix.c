@@ -185,6 +185,11 @@ int posix_dup2(int from, int to)
     return (int)answer(ci_kfd_copy(from, to));
 }
 
+void posix_console(void (*print)(const void *bytes, size_t len))
+{
+    ci_kconsole = print;
+}
+
 int posix_close(int fd)
 {
     ci_kcall();

@@ -46,6 +46,9 @@ int posix_temporary(void); /* a regular file */
 /* Whether there is a simulated kernel: the simulator's own driver has none. */
 bool posix_has_kernel(void);
 
+/* Where what processes write to the numbers 0 to 2 goes from now on; NULL: they have none. */
+void posix_console(void (*print)(const void *bytes, size_t len));
+
 /* What the kernel does not have: the case ends, and says that it was left out. */
 __attribute__((noreturn)) void posix_leave_out(const char *what);
 int posix_none(const char *what, ...);

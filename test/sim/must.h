@@ -16,6 +16,7 @@ __attribute__((cold, noreturn)) static inline void must_have_held(const char *fi
     fprintf(stderr, "%s:%d: %s", file, line, what);
     fprintf(stderr, got ? " is %lld%s%s\n" : " does not hold\n", got, got < 0 ? ": " : "",
             got < 0 ? coir_strerror((int)got) : "");
+    fflush(stderr); /* a scenario may have given it a buffer */
     __builtin_trap();
 }
 

@@ -69,6 +69,10 @@ struct ci_kthread {
  * what it keeps of the one that leaves. */
 extern void *(*ci_kthread_exchange)(void *kept);
 
+/* Set by tests of what is printed: then each process begins with the numbers 0 to 2, and what is
+ * written to them goes there. It takes no time. */
+extern void (*ci_kconsole)(const void *bytes, size_t len);
+
 /* Sleeps until ready(arg) holds (true) or `deadline` has passed (false). `what` and `fd` are for
  * dumps. */
 bool ci_kthread_wait(const char *what, coir_fd fd, bool (*ready)(void *arg), void *arg,

@@ -13,6 +13,37 @@
 #include "sys/call.h"
 #include "sys/cpu.h"
 
+void (*ci_kconsole)(const void *bytes, size_t len);
+
+static ssize_t write_console(struct ci_kfile *file, const struct iovec *iov, int count)
+{
+    ssize_t len = 0;
+    (void)file;
+    for (int i = 0; i < count; i++) {
+        ci_kconsole(iov[i].iov_base, iov[i].iov_len);
+        len += (ssize_t)iov[i].iov_len;
+    }
+    return len;
+}
+
+static void release_console(struct ci_kfile *file)
+{
+    free(file);
+}
+
+static const struct ci_kfile_type console_type = {
+    .name = "console", .write = write_console, .release = release_console};
+
+static void open_console(void *arg)
+{
+    (void)arg;
+    for (int fd = 0; fd < 3; fd++) {
+        struct ci_kfile *file = ci_kalloc(sizeof *file);
+        ci_kfile_init(file, &console_type);
+        ci_kfd_install(file);
+    }
+}
+
 struct ci_kprocess *ci_kprocess_start(struct ci_node *node, void *(*fn)(void *arg), void *arg)
 {
     struct ci_kprocess *process = calloc(1, sizeof *process);
@@ -21,6 +52,8 @@ struct ci_kprocess *ci_kprocess_start(struct ci_node *node, void *(*fn)(void *ar
     *process = (struct ci_kprocess){
         .next = ci_k.processes, .node = node, .cpus = 1 + (unsigned)ci_kbelow(4)};
     ci_k.processes = process;
+    if (ci_kconsole)
+        ci_kprocess_as(process, open_console, NULL);
     process->first = ci_kthread_start(process, fn, arg);
     return process;
 }
@@ -51,7 +84,7 @@ void ci_kprocess_as(struct ci_kprocess *process, void (*fn)(void *arg), void *ar
 void ci_kprocess_audit(const struct ci_kprocess *process)
 {
     for (size_t fd = 0; fd < process->file_room; fd++)
-        if (process->files[fd])
+        if (process->files[fd] && process->files[fd]->type != &console_type)
             ci_world_leave(ci_k.world, process->node, "%s fd=%zu", process->files[fd]->type->name,
                            fd);
     ci_kchildren_audit(process);
