@@ -12,7 +12,8 @@
  *    text that is too long for its room is cut, and its length told.
  * 4. Each wait for a lock that has a name is counted, and timed.
  * 5. A turn goes by the name that its task had when it began, also where there are more names than
- *    the metrics keep apart. */
+ *    the metrics keep apart.
+ * 6. Probes that are attached and detached meanwhile change nothing of this. */
 #include <coir.h>
 #include <coir/metrics.h>
 #include <coir/sim.h>
@@ -55,7 +56,8 @@ static struct {
     struct frame frames[TASKS];
     int sleepers_turns, spawned, listeners, framed, unnamed_turns;
     int renamed; /* how often a task has taken a new name */
-    char new_names[RENAMED_MOST][RENAMED_SIZE];
+    /* side by side: metrics look for a name by its address first, and find room for all of these */
+    char kind_names[KINDS][RENAMED_SIZE], new_names[RENAMED_MOST][RENAMED_SIZE];
     int locked, waited; /* at least: tasks that found the lock taken, on one worker */
     bool held, lock_has_name;
     coir_time traced_from;
@@ -202,7 +204,7 @@ static void spawn(coir_scope *scope, int workers)
                                         be_a_writer};
     coir_go_options options = COIR_GO_OPTIONS;
     enum kind kind = (enum kind)below(KINDS);
-    options.name = names[kind];
+    options.name = w.kind_names[kind];
     options.place = below(3) ? COIR_ON_WORKER((int)below((uint64_t)workers)) : COIR_ANYWHERE;
     int rc = kind == FRAME ? spawn_frame(scope, &options)
                            : coir_go_with(scope, &options, fns[kind], below(2) ? &w : NULL);
@@ -450,6 +452,46 @@ static int look_at_metrics(void *arg)
     return 0;
 }
 
+/* ---- probes ---- */
+
+/* Counts as the kernel does, which attaches to them; NULL: this coir was built without. */
+extern volatile unsigned short ci_probe_listeners __attribute__((weak));
+
+static void attach(int change)
+{
+    if (&ci_probe_listeners)
+        ci_probe_listeners = (unsigned short)(ci_probe_listeners + change);
+}
+
+static int be_a_prober(void *arg)
+{
+    (void)arg;
+    while (!w.over) {
+        attach(1);
+        MUST_BE(coir_sleep_for(moment()), 0);
+        attach(-1);
+        MUST_BE(coir_sleep_for(COIR_MS + moment()), 0);
+    }
+    return 0;
+}
+
+/* Workers trace for them alone. */
+static void probe_without_trace(void)
+{
+    attach(1);
+    for (uint64_t steps = below(STEPS_MOST); steps; steps--)
+        MUST_BE(coir_sleep_for(moment()), 0);
+    if (below(2)) { /* which replaces that */
+        MUST_BE(coir_trace_start(1 << below(10)), 0);
+        MUST_BE(coir_sleep_for(moment()), 0);
+        MUST_BE(coir_trace_stop(), 0);
+    }
+    attach(-1);
+    for (uint64_t steps = below(3); steps; steps--)
+        MUST_BE(coir_sleep_for(moment()), 0);
+    MUST_BE(coir_trace_stop(), 0);
+}
+
 /* ---- all of it ---- */
 
 static void run_program(void)
@@ -458,6 +500,10 @@ static void run_program(void)
     COIR_SCOPE(watchers);
     if (below(2)) {
         MUST_BE(coir_go_on(watchers, (int)below((uint64_t)workers), look_at_metrics, NULL), 0);
+        w.spawned++;
+    }
+    if (below(3) == 0) {
+        MUST_BE(coir_go_anywhere(watchers, be_a_prober, NULL), 0);
         w.spawned++;
     }
     {
@@ -522,6 +568,8 @@ static int play(void *arg)
     check_metrics(true);
     write_trace(&trace);
     check_names(&trace);
+    if (below(2))
+        probe_without_trace();
     coir_channel_free(w.channel);
     return 0;
 }
@@ -533,6 +581,9 @@ int scenario(coir_sim *sim)
     if (!posix_has_kernel())
         return -ENOTSUP;
     memset(&w, 0, sizeof w);
+    for (int kind = 0; kind < KINDS; kind++)
+        snprintf(w.kind_names[kind], RENAMED_SIZE, "%s", names[kind]);
+    attach(&ci_probe_listeners ? -(int)ci_probe_listeners : 0);
     w.mutex = below(2) ? plain : fair;
     config.stack_use = w.measures_stacks = below(2);
     MUST_BE(coir_sim_configure(sim, &config), 0);
