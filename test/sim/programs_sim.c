@@ -229,6 +229,18 @@ static void work(void)
     MUST_BE(coir_scope_wait(scope), 0);
 }
 
+/* The worker that takes the other task is one of those that sleep. */
+static int wait_for_ever(void)
+{
+    MUST_BE(coir_sleep_for(moment()), 0);
+    COIR_SCOPE(scope);
+    if (below(2))
+        MUST_BE(coir_go_anywhere(scope, wait_until_cancelled, NULL), 0);
+    int rc = wait_until_cancelled(NULL);
+    MUST_BE(coir_scope_wait(scope), -ECANCELED);
+    return rc;
+}
+
 static int first_task(void *arg)
 {
     MUST(arg == &w);
@@ -245,7 +257,7 @@ static int first_task(void *arg)
     case IS_STOPPED:
         MUST_BE(raise(below(2) ? SIGTERM : SIGINT), 0);
         return wait_until_cancelled(NULL);
-    case WAITS_FOR_EVER: return wait_until_cancelled(NULL);
+    case WAITS_FOR_EVER: return wait_for_ever();
     default: return (int)below(2);
     }
 }
