@@ -96,7 +96,7 @@ static int accept_of_both(void *arg)
     while (rc >= 0 && !w.over) {
         rc = select_one(scope, &won);
         if (rc >= 0 && below(2))
-            rest(2 * soon);
+            coir_sleep_for((coir_time)below(3 * (uint64_t)soon)); /* often for longer than `soon` */
     }
     MUST(rc >= 0 || w.over);
     return coir_scope_wait(scope);
