@@ -8,7 +8,7 @@
 #include "must.h"
 #include "scenario.h"
 
-enum { CLIENTS = 4, ROUNDS = 3 };
+enum { CLIENTS = 4, ROUNDS = 3, LIMIT = 8 };
 
 /* After the shortage: a pause of 100 ms, and the way there and back. */
 static const coir_time soon = 1 * COIR_S, minute = 60 * COIR_S;
@@ -42,8 +42,10 @@ static int echo(coir_stream *stream, void *arg)
 static int serve(void *arg)
 {
     coir_serve_tcp_options options = COIR_SERVE_TCP_OPTIONS;
+    coir_listen_options listens = COIR_LISTEN_OPTIONS;
     (void)arg;
-    MUST_BE(coir_tcp_listen("0.0.0.0:7777", &options.listener), 0);
+    listens.connections_max = below(2) ? 0 : LIMIT; /* so that it counts them */
+    MUST_BE(coir_tcp_listen_with("0.0.0.0:7777", &listens, &options.listener), 0);
     w.listening = true;
     int rc = coir_serve_tcp_with(&options, echo, NULL);
     MUST_BE(rc, -ECANCELED); /* no shortage ends it */

@@ -18,7 +18,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { LISTENERS = 2, SELECTORS = 3, VISITS = 5, KNOCKS = 8 };
+enum { LISTENERS = 2, SELECTORS = 3, VISITS = 5, KNOCKS = 8, LIMIT = 8 };
 static const coir_time patience = 60 * COIR_S, soon = COIR_S;
 static const char *const addresses[] = {"server:80", "server:81"};
 
@@ -131,8 +131,10 @@ static int run_server(void *arg)
 {
     (void)arg;
     uint64_t workers = (uint64_t)coir_worker_count(coir_runtime_current());
+    coir_listen_options options = COIR_LISTEN_OPTIONS;
+    options.connections_max = below(2) ? 0 : LIMIT; /* so that it counts them */
     for (int i = 0; i < LISTENERS; i++)
-        MUST_BE(coir_tcp_listen(i ? ":81" : ":80", &w.listeners[i]), 0);
+        MUST_BE(coir_tcp_listen_with(i ? ":81" : ":80", &options, &w.listeners[i]), 0);
     w.listens = true;
     COIR_SERVING_SCOPE(scope);
     for (int i = 0; i < LISTENERS; i++)
