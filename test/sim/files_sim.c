@@ -232,6 +232,12 @@ static void replace(struct keeper *keeper, int i)
     MUST(has(keeper, &found, &keeper->files[i])); /* 1 */
 }
 
+/* What a call at the position has moved is added to it: nothing, where the call has failed. */
+static void check_position(coir_file *file, int64_t before, int64_t moved)
+{
+    MUST_BE(coir_file_position(file), before + (moved > 0 ? moved : 0));
+}
+
 /* At the position, or at an offset; by one call, or by two parts. */
 static int write_more(struct keeper *keeper, coir_file *file, const struct content *content,
                       size_t more)
@@ -246,6 +252,8 @@ static int write_more(struct keeper *keeper, coir_file *file, const struct conte
         return coir_file_write_all(file, keeper->bytes, more, offset);
     struct iovec parts[] = {{keeper->bytes, more / 3}, {keeper->bytes + more / 3, more - more / 3}};
     ssize_t n = coir_file_writev(file, parts, 2, offset);
+    if (offset == COIR_POSITION)
+        check_position(file, (int64_t)content->len, n);
     return n < 0 ? (int)n : (size_t)n < more ? -EIO : 0;
 }
 
