@@ -12,7 +12,8 @@
  * 4. A queue never holds more than its capacity. Every copy that was retained is received or
  *    released, once.
  * 5. Once the topic is closed, whoever publishes or subscribes is told so, also who waits.
- * 6. No task waits for room that is there: at the end every task ends. */
+ * 6. No task waits for room that is there: at the end every task ends.
+ * 7. Where the topic keeps the last item, a new subscriber has one at once. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -42,7 +43,8 @@ static struct {
     struct subscriber subscribers[SUBSCRIBERS];
     bool published[PUBLISHERS][ITEMS_MOST];
     int attempts[PUBLISHERS], retained, released, received;
-    int publishing;     /* publishers that have not ended */
+    int publishing; /* publishers that have not ended */
+    bool keeps_last, has_last;
     bool is_closing;    /* the topic is closed */
     bool closes_queues; /* a publisher closes those that are not freed yet */
 } w;
@@ -110,6 +112,7 @@ static int publish(void *arg)
         w.attempts[item.publisher] = item.number + 1;
         int rc = publish_one(&item);
         w.published[item.publisher][item.number] = rc >= 0;
+        w.has_last |= w.keeps_last && rc >= 0;
         MUST(rc >= 0 || rc == -EAGAIN || rc == -ETIME || rc == -ECANCELED ||
              (rc == -EPIPE && w.is_closing));
         if (below(100) == 0)
@@ -152,9 +155,11 @@ static int subscribe(void *arg)
     struct subscriber *subscriber = arg;
     uint64_t slow = below(3) ? 200 : 5000, leaves = below(3) ? UINT64_MAX : below(30);
     rest(1000);
+    bool has_last = w.has_last;
     if (!w.publishing ||
         coir_subscribe(w.topic, subscriber->capacity, subscriber->policy, &subscriber->channel) < 0)
         return 0;
+    MUST(!has_last || coir_channel_count(subscriber->channel) > 0); /* 7 */
     while (leaves--) {
         struct item items[4];
         MUST(coir_channel_count(subscriber->channel) <= subscriber->capacity);
@@ -259,7 +264,7 @@ static int begin(void *arg)
     options.item_size = sizeof(struct item);
     options.ref = retain;
     options.unref = release;
-    options.keep_last = below(2);
+    options.keep_last = w.keeps_last = below(2);
     memset(handles, 0, sizeof handles);
     MUST_BE(coir_topic_new_with(&options, &w.topic), 0);
     {
