@@ -8,7 +8,10 @@ static void try_channel(struct task *task, struct object *object)
     uint64_t invoked = history_now();
     int64_t item = 0;
     int kind = CHANNEL_TRY_RECV, rc;
-    if (below(2) && object->sends < SENDS_MOST) {
+    if (below(80) == 0) {
+        coir_channel_close(object->channel);
+        history_add(&object->history, task->number, CHANNEL_CLOSE, 0, 0, invoked);
+    } else if (below(2) && object->sends < SENDS_MOST) {
         item = number_of(object) * 1000 + ++run.next_item;
         kind = CHANNEL_TRY_SEND;
         rc = coir_channel_try_send(object->channel, &item);
@@ -53,6 +56,11 @@ static void use_latest(struct task *task, struct object *object)
     if (below(3) == 0) {
         coir_latest_set(object->latest, &value);
         history_add(&object->history, task->number, LATEST_SET, value, 0, invoked);
+        return;
+    }
+    if (below(20) == 0) {
+        coir_latest_close(object->latest);
+        history_add(&object->history, task->number, LATEST_CLOSE, 0, 0, invoked);
         return;
     }
     uint64_t version = coir_latest_get(object->latest, &value);
