@@ -3,7 +3,8 @@
  * often gives a member of a coir_any what it waits for while the next members begin.
  *
  * In every other seed each task only sends, or only receives, as many items as its partner does the
- * other of.
+ * other of; in some of those, by plain calls and through one channel with more room, so that
+ * receivers take leases of it (sync/channel.h).
  *
  * What must hold:
  * 1. No item is lost or doubled: in the end each is with a task or in a channel, once.
@@ -47,6 +48,7 @@ static struct {
     coir_mutex mutex;
     coir_shared_mutex shared;
     bool in_pairs, alternating; /* alternating: one of a channel, the favourite, ... */
+    bool streams;               /* in pairs: by plain calls */
     enum kind favourite;
     int made, units_out, inside, readers, writers;
     bool found[ITEMS_MOST];
@@ -172,6 +174,17 @@ static int wait_for_one(struct member *member)
     return (int)coir_await(future_of(member));
 }
 
+static void stream_one(struct task *task)
+{
+    int item = task->sends ? w.made++ : NONE;
+    if (task->sends) {
+        MUST_BE(coir_channel_send(w.channels[0], &item), 0);
+        return;
+    }
+    MUST_BE(coir_channel_recv(w.channels[0], &item), 0);
+    find(item);
+}
+
 static void do_something(struct task *task)
 {
     struct member members[MEMBERS_MOST];
@@ -195,7 +208,10 @@ static int be_a_task(void *arg)
 {
     struct task *task = arg;
     for (int i = 0; i < task->steps; i++) {
-        do_something(task);
+        if (w.streams)
+            stream_one(task);
+        else
+            do_something(task);
         if (below(20) == 0)
             MUST_BE(coir_sleep_for((coir_time)below(50 * COIR_US)), 0);
     }
@@ -242,7 +258,9 @@ static int play(void *arg)
     (void)arg;
     uint64_t most = below(2) ? 5 : 1; /* every other time all are without room */
     for (int i = 0; i < CHANNELS; i++)
-        MUST_BE(coir_channel_new(sizeof(int), capacities[below(most)], &w.channels[i]), 0);
+        MUST_BE(coir_channel_new(sizeof(int), w.streams ? 8 + below(24) : capacities[below(most)],
+                                 &w.channels[i]),
+                0);
     run_tasks();
     find_all();
     for (int i = 0; i < CHANNELS; i++)
@@ -255,6 +273,7 @@ int scenario(coir_sim *sim)
     static const coir_mutex plain = COIR_MUTEX_INIT, fair = COIR_FAIR_MUTEX_INIT;
     memset(&w, 0, sizeof w);
     w.in_pairs = below(2);
+    w.streams = w.in_pairs && below(3) == 0;
     w.alternating = !w.in_pairs && below(2);
     w.favourite = (enum kind)(ACQUIRE + below(4));
     w.mutex = below(2) ? plain : fair;
