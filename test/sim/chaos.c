@@ -136,7 +136,9 @@ int chaos_configure(coir_sim *sim)
     coir_config config = COIR_CONFIG;
     config.stack_size = coir_sim_random(sim) % 2 ? SMALL_STACK : 0;
     config.budget = budgets[coir_sim_random(sim) % 5];
-    config.offload_threads_max = (unsigned)(coir_sim_random(sim) % 3);
+    uint64_t most = coir_sim_random(sim) % 9;
+    config.offload_threads_max = (unsigned)(most % 3);
+    config.file_calls_max = most / 3; /* 0: as many as by default */
     return coir_sim_configure(sim, &config);
 }
 
