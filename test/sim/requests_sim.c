@@ -10,8 +10,9 @@
  *    wrong, and when the faults are over the above holds again.
  * 2. No connection falls silent: while something is due, something moves within `patience` of
  *    virtual time.
- * 3. Deadlines are kept: who stalls in a head or in a body gets 408, and an idle connection its
- *    end, when the time has passed, not before it and not much later.
+ * 3. Deadlines are kept: who stalls in a head or in a body, or sends a body too slowly, gets 408,
+ *    and an idle connection, or one whose client sends on, its end, when the time has passed, not
+ *    before it and not much later.
  * 4. Who is connected when a drain begins is not reset, a request that was there before has its
  *    answer, and the server has ended soon after drain_timeout. */
 #include "requests.h"
@@ -133,7 +134,7 @@ static int connect_it(struct visitor *visitor)
 }
 
 /* Reads until the end: the status of the answer that came before it, or 0; -ETIME: no end. */
-static int read_to_end(struct visitor *visitor)
+static int read_to_end(const struct visitor *visitor)
 {
     char bytes[1000] = "", rest[1000];
     size_t len = 0;
@@ -197,6 +198,52 @@ static void report(const struct visitor *visitor)
             dialog->answer.head);
 }
 
+/* Sends a body of 100 bytes, one a second, until the server says something: its status. */
+static int send_slowly(struct visitor *visitor)
+{
+    static const char head[] = "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n";
+    int rc = coir_write_all(visitor->stream, head, sizeof head - 1);
+    for (int i = 0; rc == 0 && i < 100; i++) {
+        COIR_DEADLINE(coir_in(COIR_S));
+        rc = coir_write_all(visitor->stream, "x", 1);
+        if (rc == 0 && coir_stream_wait(visitor->stream, COIR_READ) >= 0)
+            break;
+    }
+    return rc < 0 ? rc : read_to_end(visitor);
+}
+
+/* Sends on, although it has its answer: until the server has closed. */
+static int send_on(const struct visitor *visitor)
+{
+    int rc = 0;
+    COIR_DEADLINE(coir_in(100 * COIR_S));
+    while (rc == 0 && (rc = coir_write_all(visitor->stream, "x", 1)) == 0)
+        rc = coir_sleep_for(COIR_S);
+    return rc;
+}
+
+/* Always sends something, but too little. */
+static int trickle(struct visitor *visitor)
+{
+    const coir_serve_http_options *options = &requests.options;
+    coir_time begin = coir_now(), limit = options->body_total_timeout;
+    if (options->rate_min != COIR_UNLIMITED && options->body_timeout < limit)
+        limit = options->body_timeout;
+    int status = send_slowly(visitor);
+    coir_time told = coir_now();
+    int rc = status < 0 ? status : send_on(visitor);
+    coir_time ended = coir_now();
+    bool drained = visitor->dialog.draining || visitor->drained_at;
+    coir_close(visitor->stream);
+    visitor->stream = NULL;
+    if (!visitor->strict || drained)
+        return rc;
+    MUST_BE(status, 408);
+    MUST(told - begin >= limit - COIR_S && told - begin <= limit + 3 * COIR_S);
+    MUST(rc != -ETIME && ended - told <= options->linger_timeout + 5 * COIR_S);
+    return 0;
+}
+
 /* What violence explains: an end, or a server that could not. A wrong answer it does not. */
 static bool explained(const struct visitor *visitor)
 {
@@ -213,7 +260,8 @@ static int visit_as(struct visitor *visitor)
         return rc;
     choose_reading(visitor);
     if (one_in(&visitor->random, 10))
-        return stall(visitor);
+        return limits.body_max >= 100 && one_in(&visitor->random, 3) ? trickle(visitor)
+                                                                     : stall(visitor);
     visitor->error = 0;
     *dialog->failure = '\0';
     for (size_t i = 1 + below(&visitor->random, BATCHES_MOST); i && visitor->stream; i--) {
@@ -314,6 +362,9 @@ static void draw_limits(void)
     requests.options.body_timeout = (coir_time)(5 + sim_below(10)) * COIR_S;
     requests.options.idle_timeout = (coir_time)(2 + sim_below(60)) * COIR_S;
     requests.options.drain_timeout = 10 * COIR_S;
+    requests.options.body_total_timeout = 2 * requests.options.body_timeout;
+    requests.options.rate_min = sim_below(2) ? COIR_UNLIMITED : 0;
+    requests.options.linger_timeout = (coir_time)(5 + sim_below(10)) * COIR_S;
 }
 
 int scenario(coir_sim *sim)
