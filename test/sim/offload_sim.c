@@ -27,8 +27,10 @@ static const coir_time patience = 30 * COIR_S;
 static struct pool {
     coir_runtime *runtime;
     size_t threads_max, queue_max;
-    unsigned inside; /* jobs that run */
-    bool pairs;      /* two jobs of the first task wait for each other */
+    unsigned inside;  /* jobs that run */
+    bool pairs;       /* two jobs of the first task wait for each other */
+    unsigned staying; /* jobs that run until `leave` */
+    bool leave;
 } pool;
 
 struct job {
@@ -123,11 +125,52 @@ static void meet_in_pool(coir_scope *scope, unsigned *met)
         MUST_BE(coir_go(scope, offload_meet, met), 0);
 }
 
+/* ---- a full pool ---- */
+
+static int stay(void *arg)
+{
+    (void)arg;
+    enter();
+    pool.staying++;
+    while (!pool.leave)
+        usleep(10);
+    pool.inside--;
+    return 0;
+}
+
+static int offload_stay(void *arg)
+{
+    MUST_BE(coir_offload(stay, arg), 0);
+    return 0;
+}
+
+/* Every thread is at work, and then as many calls wait as may: one more is refused. */
+static void fill_pool(void)
+{
+    COIR_SCOPE(scope);
+    pool.staying = 0;
+    pool.leave = false;
+    for (unsigned i = 0; i < pool.threads_max + pool.queue_max; i++) {
+        MUST_BE(coir_go(scope, offload_stay, NULL), 0);
+        do
+            MUST_BE(coir_sleep_for(100 * COIR_US), 0);
+        while (i < pool.threads_max && pool.staying <= i);
+    }
+    {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        MUST_BE(coir_offload(stay, NULL), -EAGAIN);
+    }
+    pool.leave = true;
+    MUST_BE(coir_scope_wait(scope), 0);
+}
+
 static int first_task(void *arg)
 {
     coir_time begin = coir_now();
     unsigned met = 0;
     (void)arg;
+    if (pool.queue_max && below(2))
+        fill_pool();
     COIR_SCOPE(pair);
     if (pool.pairs)
         meet_in_pool(pair, &met);
