@@ -20,9 +20,11 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { KEYS_MOST = 3000, PRINTED_MOST = 9000, PIECE_MOST = 700, SIZES_MOST = 6 };
+enum { KEYS_MOST = 3000, PRINTED_MOST = 9000, PIECE_MOST = 700 };
+enum { BURSTS = 40, BURST_MOST = 3, SIZES_MOST = 6 + BURSTS * BURST_MOST };
 enum { KEYS, PRINTED }; /* what bytes.h tells apart */
-static const coir_time patience = 20 * COIR_S;
+/* soon: who waits for a size waits for longer */
+static const coir_time patience = 20 * COIR_S, soon = 100 * COIR_MS;
 
 static struct {
     coir_sim *sim;
@@ -67,7 +69,7 @@ static int type_all(void *arg)
 
 static int resize_often(void *arg)
 {
-    for (uint64_t sizes = below(SIZES_MOST); sizes; sizes--) {
+    for (uint64_t sizes = below(6); sizes; sizes--) {
         resize();
         if (below(2))
             rest();
@@ -90,6 +92,17 @@ static int look(void *arg)
     return 0;
 }
 
+/* Sizes in quick succession, while the one before is being told; the last must be told soon. */
+static void resize_at_once(void)
+{
+    for (uint64_t sizes = 1 + below(BURST_MOST); sizes; sizes--)
+        resize();
+    for (coir_time newest = coir_now(); w.told < w.set;) { /* 2 */
+        MUST_BE(coir_sleep_for(10 * COIR_US), 0);
+        MUST(coir_now() < newest + soon);
+    }
+}
+
 /* Everything comes to its end but the window. */
 static void use_window(void)
 {
@@ -99,7 +112,9 @@ static void use_window(void)
     MUST_BE(coir_go(scope, look, NULL), 0);
     MUST_BE(coir_go(scope, resize_often, NULL), 0);
     MUST_BE(coir_scope_wait(scope), 0);
-    while (w.read < w.keys || w.told < w.set) /* 2 */
+    for (int i = 0; i < BURSTS; i++)
+        resize_at_once();
+    while (w.read < w.keys)
         MUST_BE(coir_sleep_for(COIR_MS), 0);
 }
 
