@@ -31,7 +31,8 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { PLAYERS = 4, ACTS = 8, MEMBERS_MOST = 6, VALUES_MOST = 12, POSTS_MOST = 6, HOOKS_MOST = 5 };
+enum { PLAYERS = 4, ACTS = 8, MEMBERS_MOST = 6, VALUES_MOST = 12, HOOKS_MOST = 5 };
+enum { POSTS_FEW = 6, POSTS_MOST = 600 /* some blocks of them: task/post.c */ };
 static const coir_time patience = 60 * COIR_S;
 static bool memory_runs_out;
 
@@ -462,13 +463,14 @@ static void use_posts(void)
     coir_parker parker;
     coir_runtime *runtime = coir_runtime_current();
     struct posts posts = {.worker = (int)below(coir_worker_count(runtime))};
-    struct post each[POSTS_MOST];
-    int count = 0;
+    int count = 0, want = (int)below(below(16) ? POSTS_FEW : POSTS_MOST);
+    struct post *each;
     if (has_failed(coir_parker_init(&parker)))
         return;
+    MUST((each = malloc(POSTS_MOST * sizeof *each)));
     coir_waker waker = coir_parker_waker(&parker);
     posts.waker = coir_waker_clone(&waker);
-    for (int want = (int)below(POSTS_MOST); count < want; count++) {
+    for (; count < want; count++) {
         each[count] = (struct post){&posts, count};
         if (has_failed(coir_runtime_post(runtime, posts.worker, called_there, &each[count])))
             break;
@@ -482,6 +484,7 @@ static void use_posts(void)
     coir_waker_wake(waker);
     MUST_BE(coir_parker_wait(&parker), 0);
     coir_parker_done(&parker);
+    free(each);
 }
 
 struct there {
