@@ -16,7 +16,8 @@
  * 7. Every buffer is freed when the last queue has done with it, and every task ends.
  * 8. A buffer of copied bytes keeps them, whatever becomes of those.
  * 9. A push that waits, or is about to, when its queue ends is refused soon: tasks on all workers
- *    push without a pause into queues that end a moment later. */
+ *    push without a pause into queues that end a moment later.
+ * 10. A push that waits behind one that gives up is let in at once, if it has room. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -386,9 +387,74 @@ static void use_brief_queue(void)
     coir_write_queue_free(queue);
 }
 
+/* ---- a push behind one that gives up ---- */
+
+enum { BEHIND_BYTES = 100, BEHIND_LARGE = 60, BEHIND_SMALL = 10 };
+
+static struct behind {
+    coir_write_queue *queue;
+    coir_time gave_up, pushed;
+} behind;
+
+static int push_bytes(size_t len)
+{
+    static const char bytes[BEHIND_BYTES];
+    coir_buffer *buffer;
+    MUST_BE(coir_buffer_new(bytes, len, &buffer), 0);
+    int rc = coir_write_queue_push(behind.queue, buffer);
+    coir_buffer_unref(buffer);
+    return rc;
+}
+
+static int push_large(void *arg)
+{
+    (void)arg;
+    COIR_DEADLINE(coir_in(20 * COIR_MS));
+    MUST_BE(push_bytes(BEHIND_LARGE), -ETIME);
+    behind.gave_up = coir_now();
+    return 0;
+}
+
+static int push_small(void *arg)
+{
+    (void)arg;
+    MUST_BE(coir_sleep_for(5 * COIR_MS), 0);
+    MUST_BE(push_bytes(BEHIND_SMALL), 0);
+    behind.pushed = coir_now();
+    return 0;
+}
+
+/* Nothing is read, so only the end of the large push can let the small one in. */
+static void push_behind(void)
+{
+    coir_stream *ends[2];
+    coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
+    options.bytes_max = BEHIND_BYTES;
+    MUST_BE(coir_duplex(1, &ends[0], &ends[1]), 0);
+    MUST_BE(coir_write_queue_new_with(ends[0], &options, &behind.queue), 0);
+    {
+        COIR_SCOPE(scope);
+        for (int i = 0; i < 2; i++) { /* one is begun */
+            MUST_BE(push_bytes(BEHIND_BYTES - BEHIND_LARGE / 2), 0);
+            MUST_BE(coir_sleep_for(COIR_MS), 0);
+        }
+        MUST_BE(spawn(scope, push_large, NULL), 0);
+        MUST_BE(spawn(scope, push_small, NULL), 0);
+        COIR_DEADLINE(coir_in(COIR_S));
+        MUST_BE(coir_scope_wait(scope), 0);
+    }
+    coir_time since = behind.pushed - behind.gave_up;
+    MUST(since > -COIR_MS && since < COIR_MS);
+    coir_close(ends[0]);
+    coir_close(ends[1]);
+    coir_write_queue_free(behind.queue);
+}
+
 static int use_brief_queues(void *arg)
 {
     (void)arg;
+    if (below(4) == 0)
+        push_behind();
     for (uint64_t i = below(BRIEF_QUEUES); i; i--)
         use_brief_queue();
     return 0;
