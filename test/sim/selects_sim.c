@@ -275,7 +275,7 @@ int scenario(coir_sim *sim)
     w.in_pairs = below(2);
     w.streams = w.in_pairs && below(3) == 0;
     w.alternating = !w.in_pairs && below(2);
-    w.favourite = (enum kind)(ACQUIRE + below(4));
+    w.favourite = (enum kind)(ACQUIRE + (below(2) ? 0 : below(4)));
     w.mutex = below(2) ? plain : fair;
     w.units = (coir_semaphore)COIR_SEMAPHORE_INIT(UNITS);
     for (int i = 0; i < TASKS_MOST; i++)
