@@ -8,12 +8,18 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static _Atomic long openssl_live; /* allocations that were not freed yet */
+#ifdef TEST_OPENSSL_ALONE_H /* in a program of one thread, counting costs nothing */
+#define OPENSSL_COUNT
+#else
+#define OPENSSL_COUNT _Atomic
+#endif
+
+static OPENSSL_COUNT long openssl_live; /* allocations that were not freed yet */
 
 /* While it is watched: how many were made on another thread than openssl_home. */
 static pthread_t openssl_home;
-static _Atomic bool openssl_watched;
-static _Atomic long openssl_elsewhere;
+static OPENSSL_COUNT bool openssl_watched;
+static OPENSSL_COUNT long openssl_elsewhere;
 
 static void *openssl_count_malloc(size_t size, const char *file, int line)
 {

@@ -3,6 +3,7 @@
 #include <coir/tls.h>
 #include <errno.h>
 
+#include "openssl_alone.h"
 #include "openssl_errors.h"
 #include "openssl_random.h"
 #include "openssl_time.h"

@@ -10,6 +10,7 @@
 
 #include "bytes.h"
 #include "chaos.h"
+#include "openssl_alone.h"
 #include "openssl_errors.h"
 #include "openssl_memory.h"
 #include "openssl_random.h" /* the lengths of signatures depend on it */
