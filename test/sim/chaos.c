@@ -142,19 +142,27 @@ int chaos_configure(coir_sim *sim)
     return coir_sim_configure(sim, &config);
 }
 
+int chaos_pause(coir_time *pause)
+{
+    *pause = !*pause ? COIR_MS : *pause < COIR_S / 2 ? 2 * *pause : COIR_S;
+    return coir_sleep_for(*pause);
+}
+
 void chaos_await_end(coir_host *host, coir_time patience)
 {
-    COIR_DEADLINE(coir_in(patience));
-    while (!coir_host_is_down(host))
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+    coir_time limit = coir_in(patience), pause = 0;
+    {
+        COIR_DEADLINE(limit);
+        while (!coir_host_is_down(host) && chaos_pause(&pause) == 0)
+            continue;
+    }
+    MUST(coir_host_is_down(host)); /* it may have ended since the last look */
 }
 
 static int wait_for_end(void *arg)
 {
     coir_host **host = arg;
-    for (int i = 0; i < 10000 && !coir_host_is_down(*host); i++)
-        coir_sleep_for(100 * COIR_MS);
-    MUST(coir_host_is_down(*host));
+    chaos_await_end(*host, 1000 * COIR_S);
     return 0;
 }
 

@@ -22,6 +22,11 @@ int chaos_run(struct chaos *chaos, coir_sim *sim, int (*visit)(int client), int 
 /* The whole of a scenario with one host: it runs `play`, and must end within 1,000 s. */
 int chaos_run_alone(coir_sim *sim, int (*play)(void *), coir_host **ret_host);
 
+/* Sleeps between two looks at what another host does: 1 ms at first (`*pause` is 0 then), then twice
+ * as long as the last time, up to 1 s. Looks at equal, short intervals were most of what some seeds
+ * did. */
+int chaos_pause(coir_time *pause);
+
 /* Waits until the host has ended; dies if it has not after `patience`. */
 void chaos_await_end(coir_host *host, coir_time patience);
 

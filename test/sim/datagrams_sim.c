@@ -18,7 +18,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { SENDERS = 3, DATAGRAMS = 60, BATCH_MOST = 8, LEN_MOST = 900, TEXT_MOST = 64 };
+enum { SENDERS = 3, DATAGRAMS = 60, BATCH_MOST = 8, LEN_MOST = 900, TEXT_MOST = 64, VAIN_MOST = 63 };
 static const coir_time patience = 60 * COIR_S;
 
 enum fate { UNSENT, SENT, REFUSED };
@@ -40,6 +40,7 @@ static struct {
     uint8_t fate[SENDERS][DATAGRAMS], came[SENDERS][DATAGRAMS];
     int next[SENDERS]; /* that is to come */
     int senders_left;
+    int vain; /* receives since the last datagram */
 } w;
 
 static coir_time some_time(void)
@@ -172,8 +173,9 @@ static ssize_t send_batch(struct sender *self, size_t count)
 static void wait_for_receiver(const struct sender *self)
 {
     COIR_DEADLINE(coir_in(patience));
+    coir_time pause = 0;
     while (w.calm && w.next[self->sender] < self->number)
-        MUST_BE(coir_sleep_for(COIR_MS), 0);
+        MUST_BE(chaos_pause(&pause), 0);
 }
 
 static void open_sender(struct sender *self)
@@ -278,7 +280,7 @@ static ssize_t receive_one(coir_udp *udp, char *room)
 static ssize_t receive_somehow(coir_udp *udp)
 {
     static char rooms[BATCH_MOST + 1][sizeof(struct message)];
-    COIR_DEADLINE(coir_in(some_time()));
+    COIR_DEADLINE(coir_in(some_time() << w.vain / 8)); /* longer when nothing has come for a while */
     if (below(3) == 0) {
         coir_case cases[] = {coir_case_udp(udp, COIR_READ), coir_case_after(some_time())};
         int won = coir_select(cases, 2);
@@ -294,7 +296,8 @@ static int receive_all(void *arg)
     coir_udp *udp = open_socket(w.both_families ? ":9" : "0.0.0.0:9", NULL);
     w.listens = true;
     while (!w.over) {
-        passing(receive_somehow(udp));
+        bool vain = passing(receive_somehow(udp)) == -ETIME;
+        w.vain = !vain ? 0 : w.vain < VAIN_MOST ? w.vain + 1 : VAIN_MOST;
         if (!w.calm && below(20) == 0)
             MUST_BE(coir_sleep_for(some_time()), 0); /* its queue may overflow */
     }

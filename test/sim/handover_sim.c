@@ -20,7 +20,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 4, VISITS = 5, LEN_MOST = 4000, QUEUE = 4 };
+enum { CLIENTS = 4, VISITS = 5, LEN_MOST = 4000, QUEUE = 4, VAIN_MOST = 63 };
 static const coir_time patience = 20 * COIR_S;
 
 struct passing {
@@ -33,6 +33,7 @@ static struct {
     coir_channel *queues[4]; /* of each worker */
     int workers, open, served;
     coir_time timeout; /* of each stream the server reads from */
+    int vain;          /* timeouts since the last connection */
     bool over;
 } w;
 
@@ -88,13 +89,15 @@ static int serve_here(void *arg)
     return coir_scope_wait(scope);
 }
 
-/* Accepts the next connection, in a select with a timeout. */
+/* Accepts the next connection, in a select with a timeout. It is longer when nobody has come for a
+ * while, for a seed with a silent client would do little else. */
 static int accept_one(coir_listener *listener)
 {
     struct passing passing = {NULL, (int)below(4)};
     coir_case cases[] = {coir_case_accept(listener, &passing.stream),
-                         coir_case_after((coir_time)below(3000) * COIR_US)};
+                         coir_case_after((coir_time)below(3000) * COIR_US << w.vain / 8)};
     int which = coir_select(cases, 2);
+    w.vain = which != 1 ? 0 : w.vain < VAIN_MOST ? w.vain + 1 : VAIN_MOST;
     int rc = which == 0 ? (int)cases[0].result : which < 0 ? which : -EAGAIN;
     if (rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE || rc == -ECONNABORTED)
         return rc == -EAGAIN ? 0 : coir_sleep_for(COIR_MS);

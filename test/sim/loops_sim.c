@@ -380,8 +380,9 @@ static int befall(void *arg)
     coir_sleep_for(30 * COIR_S); /* what was broken ends */
     w.well = true;
     COIR_DEADLINE(coir_in(600 * COIR_S));
+    coir_time pause = 0;
     while (!coir_host_is_down(w.clients))
-        MUST_BE(coir_sleep_for(100 * COIR_MS), 0);
+        MUST_BE(chaos_pause(&pause), 0);
     return 0;
 }
 

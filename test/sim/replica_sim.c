@@ -56,6 +56,7 @@ static struct {
     int clients_left;
     int64_t last_value;
     bool well;
+    coir_event all_well; /* for the clients: `well` is set */
 } w;
 
 static uint64_t hash_of(const struct record *record)
@@ -162,7 +163,7 @@ static int wait_for_change(struct node *leader)
     uint64_t ignored, version = coir_latest_get(leader->changes, &ignored);
     int rc;
     {
-        COIR_DEADLINE(coir_in(100 * COIR_MS));
+        COIR_DEADLINE(coir_in(w.clients_left ? 100 * COIR_MS : 2 * COIR_S));
         rc = coir_latest_wait(leader->changes, version);
     }
     return rc == -ETIME ? coir_task_interrupted() : rc; /* 0: that was this block's deadline */
@@ -353,8 +354,7 @@ static int be_a_client(void *arg)
         coir_sleep_for((coir_time)below(500) * COIR_MS);
     }
     w.clients_left--;
-    while (!w.well)
-        coir_sleep_for(100 * COIR_MS);
+    MUST_BE(coir_event_wait(&w.all_well), 0);
     for (int i = 0; i < 2; i++)
         MUST_BE(ask_once(client), 0);
     return 0;
@@ -370,8 +370,9 @@ static int start(struct node *node)
 static int lose_power(struct node *node)
 {
     coir_sim_crash(w.sim, node->host);
+    coir_time pause = 0;
     while (!coir_host_is_down(node->host))
-        coir_sleep_for(COIR_MS);
+        chaos_pause(&pause);
     coir_sleep_for((coir_time)below(1000) * COIR_MS);
     return start(node);
 }
@@ -399,6 +400,7 @@ static int befall(void)
     coir_sim_faults(w.sim, NULL, (coir_faults){0});
     coir_sleep_for(90 * COIR_S); /* what retransmits, and waits for what is gone, is over */
     w.well = true;
+    coir_event_set(&w.all_well);
     return 0;
 }
 
@@ -439,6 +441,7 @@ int scenario(coir_sim *sim)
 {
     memset(&w, 0, sizeof w);
     w.sim = sim;
+    w.all_well = (coir_event)COIR_EVENT_INIT;
     MUST_BE(chaos_configure(sim), 0);
     history_init(&w.history, &register_model, NULL, "a replicated register");
     for (int i = 0; i < NODES; i++) {

@@ -67,6 +67,7 @@ static struct {
     coir_handle serving;
     coir_time latency, soon, serves_from, drained_at; /* serves_from: COIR_NEVER between rounds */
     int drains, settled; /* settled: visitors that wait for the server's end */
+    coir_event all_settled;
     bool harm, over;
     int places_taken;
     struct place places[PLACES];
@@ -322,6 +323,14 @@ static void send_bytes(struct visitor *v, const char *bytes, size_t len)
     MUST(rc == 0 || rest_is_cut(rc));
 }
 
+/* The visitor's last connection waits for the server's end, or there is none. */
+static void settle(bool is_last)
+{
+    w.settled += is_last;
+    if (w.settled == VISITORS)
+        coir_event_set(&w.all_settled);
+}
+
 /* ---- HTTP ---- */
 
 /* Up to the last byte of a head: 0, GONE or LATE. */
@@ -424,7 +433,7 @@ static void visit_http(struct visitor *v, bool is_last)
         is_there = ask(v);
     }
     if (is_there && is_last) {
-        w.settled++;
+        settle(true);
         wait_for_idle_end(v);
     } else if (is_there) {
         bool idles = below(3) == 0;
@@ -438,7 +447,7 @@ static void visit_http(struct visitor *v, bool is_last)
         case 4: leave(v, false); break;
         }
     }
-    w.settled += is_last && !is_there;
+    settle(is_last && !is_there);
 }
 
 /* ---- WebSocket: frames with a key of zeros ---- */
@@ -573,9 +582,10 @@ static bool converse(struct visitor *v, char kind)
 /* The server has told of the end, which is soon; `limit`: then. */
 static void find_told(struct visitor *v, coir_time limit)
 {
+    coir_time pause = 0;
     COIR_DEADLINE(coir_in(limit));
     do /* the handler may not have returned yet */
-        MUST_BE(coir_sleep_for(10 * COIR_MS), 0);
+        MUST_BE(chaos_pause(&pause), 0);
     while (v->place->accepted && !v->place->told);
 }
 
@@ -620,7 +630,7 @@ static void visit_ws(struct visitor *v, bool is_last)
     bool is_there = upgrade(v);
     for (uint64_t messages = below(5); is_there && messages; messages--)
         is_there = listen_in_silence(v) && converse(v, 'm');
-    w.settled += is_last;
+    settle(is_last);
     if (is_there && is_last)
         MUST_BE(listen_to(v, false, COIR_NEVER), GONE);
     else if (is_there && listen_in_silence(v))
@@ -632,7 +642,7 @@ static void visit_ws(struct visitor *v, bool is_last)
 static void visit(struct visitor *v, bool is_last)
 {
     if (connect_it(v) < 0) {
-        w.settled += is_last;
+        settle(is_last);
         return;
     }
     if (below(2))
@@ -668,8 +678,7 @@ static int take_memory(void *arg)
 /* When every visitor waits for it: by a stop, or by the server itself. */
 static void end_server(void)
 {
-    while (w.settled < VISITORS)
-        MUST_BE(coir_sleep_for(10 * COIR_MS), 0);
+    MUST_BE(coir_event_wait(&w.all_settled), 0);
     coir_sleep_for((coir_time)below(4 * COIR_S));
     w.over = true;
     if (below(2)) {
@@ -718,6 +727,7 @@ int scenario(coir_sim *sim)
 {
     memset(&w, 0, sizeof w);
     w.sim = sim;
+    w.all_settled = (coir_event)COIR_EVENT_INIT;
     draw_limits();
     MUST_BE(rest_configure(sim, &w.options), 0);
     w.harm = below(4) == 0;

@@ -149,6 +149,7 @@ static int upload(coir_stream *stream, int client)
 {
     static const char data[MOST];
     unsigned char begin[] = {UPLOAD, (unsigned char)client};
+    coir_time pause = 0;
     int len = (int)chaos_below(&chaos, sizeof data);
     uploaded[client] = -1;
     int rc = coir_write_all(stream, begin, sizeof begin);
@@ -156,7 +157,7 @@ static int upload(coir_stream *stream, int client)
         rc = coir_write_all(stream, data, (size_t)len);
     coir_close(stream);
     while (rc == 0 && uploaded[client] < 0)
-        rc = coir_sleep_for(10 * COIR_MS);
+        rc = chaos_pause(&pause);
     if (rc == 0 && uploaded[client] != len)
         __builtin_trap();
     return rc;

@@ -208,8 +208,8 @@ static int befall(void *arg)
         coir_sleep_for((coir_time)below(1000) * COIR_MS);
         coir_sim_crash(w.sim, w.host);
         coir_sleep_for((coir_time)below(200) * COIR_MS); /* its tasks end meanwhile, unseen */
-        while (!coir_host_is_down(w.host))
-            coir_sleep_for(COIR_MS);
+        for (coir_time pause = 0; !coir_host_is_down(w.host);)
+            chaos_pause(&pause);
         if (!(w.host = coir_sim_host(w.sim, "keeper", keep_log, NULL)))
             return -ENOMEM;
     }

@@ -166,9 +166,10 @@ static int serve(void *arg)
     {
         COIR_SCOPE(scope);
         MUST_BE(coir_go(scope, serve_here, router), 0);
+        coir_time pause = 0;
         COIR_DEADLINE(coir_in(20 * patience));
         while (!w.over)
-            MUST_BE(coir_sleep_for(10 * COIR_MS), 0);
+            MUST_BE(chaos_pause(&pause), 0);
         coir_scope_cancel(scope);
         coir_scope_wait(scope);
     }
