@@ -202,9 +202,12 @@ static const struct visitor *somebody(void)
 
 static void serve_for_a_while(void)
 {
-    coir_time end = below(2) ? coir_in((coir_time)below(12 * COIR_S)) : COIR_NEVER;
-    while (!w.over && coir_now() < end && coir_sleep_for(20 * COIR_MS) == 0)
-        continue;
+    coir_time pause = 0;
+    {
+        COIR_DEADLINE(below(2) ? coir_in((coir_time)below(12 * COIR_S)) : COIR_NEVER);
+        while (!w.over && chaos_pause(&pause) == 0)
+            continue;
+    }
     if (!w.over && below(2))
         wait_for_rest(somebody()->answered_at, 0);
 }
