@@ -40,7 +40,16 @@
 enum { CI_KTHREAD_LOCALS = 4 };
 
 struct ci_kthread {
-    struct ci_list link; /* of ci_k.threads, oldest first */
+    struct ci_list link; /* of ci_k.threads, oldest first; of ci_k.ended_threads */
+
+    /* while it sleeps; with the link in one cache line, for each choice looks at every thread */
+    const char *waits_for; /* NULL: it can run */
+    bool (*ready)(void *arg);
+    void *ready_arg;
+    coir_time deadline;
+
+    coir_time spins_until; /* looks again then, or when no other thread can run */
+
     struct ci_kprocess *process;
     int number;
     void *(*fn)(void *arg);
@@ -52,15 +61,8 @@ struct ci_kthread {
     struct ci_stack_view own, left;
     char *stack;
 
-    /* while it sleeps */
-    const char *waits_for; /* NULL: it can run */
-    coir_fd waits_fd;      /* -1: for no descriptor */
-    bool (*ready)(void *arg);
-    void *ready_arg;
-    coir_time deadline;
-
-    uint32_t awake;        /* system calls since it last slept */
-    coir_time spins_until; /* looks again then, or when no other thread can run */
+    coir_fd waits_fd; /* while it sleeps; -1: for no descriptor */
+    uint32_t awake;   /* system calls since it last slept */
     bool ended;
 };
 
@@ -120,7 +122,7 @@ struct ci_kernel {
     struct ci_kprocess *processes;
     struct ci_kprocess *process; /* whose calls are being made */
     struct ci_kthread *thread;   /* the running thread; NULL: the scenario itself */
-    struct ci_list threads;
+    struct ci_list threads, ended_threads; /* ended: that nobody has joined */
     struct ci_context outside;
     struct ci_stack_view outside_own, outside_left;
     int thread_count;

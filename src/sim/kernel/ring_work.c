@@ -208,14 +208,20 @@ static bool is_cooperative(const struct ci_kring *ring)
     return ring->setup & IORING_SETUP_COOP_TASKRUN;
 }
 
+static const struct ci_kthread *find_thread(const struct ci_list *threads, int number)
+{
+    ci_list_for_each (node, threads) {
+        const struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
+        if (thread->number == number)
+            return thread;
+    }
+    return NULL;
+}
+
 static bool owner_sleeps(const struct ci_kring *ring)
 {
-    ci_list_for_each (node, &ci_k.threads) {
-        const struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
-        if (thread->number == ring->owner)
-            return thread->waits_for;
-    }
-    return true;
+    const struct ci_kthread *owner = find_thread(&ci_k.threads, ring->owner);
+    return owner ? owner->waits_for != NULL : !find_thread(&ci_k.ended_threads, ring->owner);
 }
 
 /* Runs task work by interrupting the thread; with COOP_TASKRUN only while it sleeps in the

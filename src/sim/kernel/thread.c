@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "sim/kernel/kernel.h"
@@ -101,48 +102,43 @@ static void switch_to(struct ci_kthread *to)
 
 /* ---- choosing ---- */
 
-static bool can_run(const struct ci_kthread *thread)
-{
-    return !thread->ended && (!thread->waits_for || thread->ready(thread->ready_arg) ||
-                              thread->deadline <= ci_know());
-}
-
 /* Static, because the current stack may be a small one of the program. */
 static struct ci_kthread *runnable[THREADS_MOST];
 
-static int find_runnable(bool *ret_spinning)
+/* What find_runnable has seen of the threads that cannot run. */
+struct rest {
+    bool spinning;
+    coir_time deadline; /* the first of those that sleep */
+};
+
+static int find_runnable(struct rest *ret_rest)
 {
     int count = 0;
-    *ret_spinning = false;
+    coir_time now = ci_know();
+    *ret_rest = (struct rest){.deadline = COIR_NEVER};
     ci_list_for_each (node, &ci_k.threads) {
         struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
-        if (!can_run(thread))
-            continue;
-        if (thread->spins_until > ci_k.world->now)
-            *ret_spinning = true;
-        else if (count < THREADS_MOST)
+        if (thread->waits_for && thread->deadline > now && !thread->ready(thread->ready_arg)) {
+            if (thread->deadline < ret_rest->deadline)
+                ret_rest->deadline = thread->deadline;
+        } else if (thread->spins_until > now) {
+            ret_rest->spinning = true;
+        } else if (count < THREADS_MOST) {
             runnable[count++] = thread;
+        }
     }
     return count;
 }
 
-/* The time of the next event, timer or deadline. */
-static coir_time next_time(void)
+/* When no thread can run. False: nothing is left that could happen, or the time limit is reached;
+ * ci_k.outcome says which. */
+static bool let_time_pass(const struct rest *rest)
 {
-    coir_time next = ci_world_next_event(ci_k.world);
-    ci_list_for_each (node, &ci_k.threads) {
-        const struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
-        if (!thread->ended && thread->waits_for && thread->deadline < next)
-            next = thread->deadline;
-    }
-    return next;
-}
-
-/* False: nothing is left that could happen, or the time limit is reached; ci_k.outcome says
- * which. */
-static bool let_time_pass(bool spinning)
-{
-    coir_time next = spinning ? ci_time_after(ci_know(), spin_time) : next_time();
+    bool spinning = rest->spinning;
+    coir_time event = ci_world_next_event(ci_k.world),
+              next = spinning                 ? ci_time_after(ci_know(), spin_time)
+                     : event < rest->deadline ? event
+                                              : rest->deadline;
     if (spinning)
         ci_list_for_each (node, &ci_k.threads)
             ci_container_of(node, struct ci_kthread, link)->spins_until = 0;
@@ -164,11 +160,11 @@ static void run_events(void)
  * scenario. */
 static struct ci_kthread *choose(void)
 {
-    bool spinning;
+    struct rest rest;
     int count;
     run_events();
-    while ((count = find_runnable(&spinning)) == 0) {
-        if (!let_time_pass(spinning))
+    while ((count = find_runnable(&rest)) == 0) {
+        if (!let_time_pass(&rest))
             return NULL;
         run_events();
     }
@@ -298,6 +294,8 @@ static void begin_thread(void)
     if (ci_k.thread_ended)
         ci_k.thread_ended(self->number);
     self->ended = true;
+    ci_list_unlink(&self->link);
+    ci_list_push(&ci_k.ended_threads, &self->link);
     self->process->threads--;
     bool first = self->process->first == self;
     if (first) {
@@ -310,7 +308,10 @@ static void begin_thread(void)
 
 struct ci_kthread *ci_kthread_start(struct ci_kprocess *process, void *(*fn)(void *arg), void *arg)
 {
-    struct ci_kthread *thread = ci_kalloc(sizeof *thread);
+    struct ci_kthread *thread;
+    int rc = posix_memalign((void **)&thread, 64, sizeof *thread);
+    ci_check(rc == 0, "kernel/kernel.h 5");
+    memset(thread, 0, sizeof *thread);
     thread->process = process;
     thread->number = ++ci_k.thread_count;
     thread->fn = fn;
@@ -333,6 +334,12 @@ static void free_thread(struct ci_kthread *thread)
     free(thread);
 }
 
+static void free_all(struct ci_list *threads)
+{
+    while (!ci_list_empty(threads))
+        free_thread(ci_container_of(threads->next, struct ci_kthread, link));
+}
+
 void ci_kthreads_open(void **const *slots, int count)
 {
     ci_check(count <= CI_KTHREAD_LOCALS, "kernel/kernel.h 1");
@@ -340,6 +347,7 @@ void ci_kthreads_open(void **const *slots, int count)
     for (int i = 0; i < count; i++)
         locals[i] = slots[i];
     ci_list_init(&ci_k.threads);
+    ci_list_init(&ci_k.ended_threads);
     ci_stack_view_adopt_thread(&ci_k.outside_own);
     ci_k.outside_left = ci_k.outside_own;
     set_next_point();
@@ -347,8 +355,8 @@ void ci_kthreads_open(void **const *slots, int count)
 
 void ci_kthreads_close(void)
 {
-    while (!ci_list_empty(&ci_k.threads))
-        free_thread(ci_container_of(ci_k.threads.next, struct ci_kthread, link));
+    free_all(&ci_k.threads);
+    free_all(&ci_k.ended_threads);
     ci_kpoints_left = UINT32_MAX;
 }
 
@@ -365,10 +373,9 @@ void ci_kthreads_dump(void)
 {
     ci_list_for_each (node, &ci_k.threads) {
         const struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
-        if (!thread->ended)
-            ci_world_trace(ci_k.world, thread->process->node, "  thread %d waits for %s fd=%d",
-                           thread->number, thread->waits_for ? thread->waits_for : "nothing",
-                           thread->waits_fd);
+        ci_world_trace(ci_k.world, thread->process->node, "  thread %d waits for %s fd=%d",
+                       thread->number, thread->waits_for ? thread->waits_for : "nothing",
+                       thread->waits_fd);
     }
 }
 
