@@ -30,6 +30,33 @@ static void copy(struct ci_disk_contents *to, const struct ci_disk_contents *fro
         memcpy(to->bytes + at, from->bytes + at, len);
 }
 
+/* Notes that bytes [from, to) of what a read returns change. */
+static void note_change(struct ci_file *file, size_t from, size_t to)
+{
+    bool first = file->changed_from == file->changed_to;
+    if (first || from < file->changed_from)
+        file->changed_from = from;
+    if (first || to > file->changed_to)
+        file->changed_to = to;
+}
+
+static void set_seen_length(struct ci_file *file, size_t len)
+{
+    size_t before = file->seen.len;
+    note_change(file, len < before ? len : before, len < before ? before : len);
+    resize(&file->seen, len);
+}
+
+/* Makes `kept` what is seen. A log is synced after each record: only what has changed is copied. */
+static void keep(struct ci_file *file)
+{
+    size_t end = file->changed_to < file->seen.len ? file->changed_to : file->seen.len;
+    resize(&file->kept, file->seen.len);
+    if (file->changed_from < end)
+        copy(&file->kept, &file->seen, file->changed_from, end - file->changed_from);
+    file->changed_from = file->changed_to = 0;
+}
+
 static bool same(const struct ci_disk_contents *a, const struct ci_disk_contents *b)
 {
     return a->len == b->len && (a->len == 0 || memcmp(a->bytes, b->bytes, a->len) == 0);
@@ -93,7 +120,8 @@ int ci_disk_write(struct ci_node *node, struct ci_file *file, const void *data, 
         return -EFBIG;
     len = shortened(node->world, node, len);
     if (at + len > seen->len)
-        resize(seen, at + len);
+        set_seen_length(file, at + len);
+    note_change(file, at, at + len);
     memcpy(seen->bytes + at, data, len);
     return (int)len;
 }
@@ -107,8 +135,7 @@ int ci_disk_sync(struct ci_node *node, struct ci_file *file)
         ci_disk_keep_names(node->disk, file);
         return 0;
     }
-    copy(&file->kept, &file->seen, 0, file->seen.len);
-    resize(&file->kept, file->seen.len);
+    keep(file);
     ci_debug_check(same(&file->seen, &file->kept), "disk.h 1");
     return 0;
 }
@@ -139,7 +166,7 @@ static int set_length(const struct ci_disk_open *at, int64_t len)
         return rc;
     if (len > FILE_MAX)
         return -EFBIG;
-    resize(&at->file->seen, (size_t)len);
+    set_seen_length(at->file, (size_t)len);
     return 0;
 }
 
@@ -196,7 +223,7 @@ static int open_place(struct ci_node *node, const struct ci_disk_place *place, i
         file = ci_disk_add_file(node->disk, false, mode);
         rc = ci_disk_name_file(node->disk, place, file);
     } else if (flags & O_TRUNC) {
-        resize(&file->seen, 0);
+        set_seen_length(file, 0);
     }
     *ret_file = file;
     return rc;
@@ -316,6 +343,7 @@ static void lose(struct ci_world *world, struct ci_file *file)
     resize(kept, end);
     resize(seen, 0);
     copy(seen, kept, 0, kept->len);
+    file->changed_from = file->changed_to = 0;
     ci_debug_check(same(seen, kept), "disk.h 1");
 }
 

@@ -27,6 +27,7 @@ struct ci_file {
     struct ci_file *parent; /* of a directory; NULL: it was removed */
     /* what a read returns, and what the disk has kept */
     struct ci_disk_contents seen, kept;
+    size_t changed_from, changed_to; /* the two may differ in these bytes, and in length */
 };
 
 struct ci_disk {
