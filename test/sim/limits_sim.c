@@ -157,6 +157,7 @@ int scenario(coir_sim *sim)
     options.fixed_memory = coir_sim_random(sim) % 2;
     options.arena_max = 2 * BODY_MOST;
     options.header_timeout = 3 * COIR_S;
+    options.idle_timeout = 4 * COIR_S; /* of connections whose clients have gone, unseen, too */
     options.drain_timeout = 2 * COIR_S;
     return chaos_run(&chaos, sim, visit, CLIENTS);
 }
