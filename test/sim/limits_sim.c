@@ -159,5 +159,6 @@ int scenario(coir_sim *sim)
     options.header_timeout = 3 * COIR_S;
     options.idle_timeout = 4 * COIR_S; /* of connections whose clients have gone, unseen, too */
     options.drain_timeout = 2 * COIR_S;
+    MUST_BE(chaos_configure(sim), 0);
     return chaos_run(&chaos, sim, visit, CLIENTS);
 }
