@@ -241,7 +241,8 @@ static int be_a_client(void *arg)
     const struct client *client = arg;
     while (!client->all->chaos->over) {
         chaos_explains(client->all->visit(client->number));
-        coir_time most = client->all->chaos->recovers ? 15 * COIR_S : 4 * COIR_S;
+        coir_time calm = client->all->chaos->calm ? client->all->chaos->calm : 15 * COIR_S,
+                  most = client->all->chaos->recovers ? calm : 4 * COIR_S;
         coir_sleep_for((coir_time)chaos_below(client->all->chaos, (uint64_t)most));
     }
     return client->all->visit(client->number);

@@ -11,6 +11,7 @@ struct chaos {
     coir_host *server, *fate;                   /* injects the faults, and has none */
     coir_host *(*restart)(struct chaos *chaos); /* starts the server again */
     bool recovers;                              /* no fault happens any more: visits are fewer */
+    coir_time calm; /* between a client's visits then, at most; 0: 15 s. It lasts for 30 s */
     bool over; /* the world is well again, and has been for a while */
 };
 
