@@ -7,9 +7,14 @@
 
 #include <dlfcn.h>
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <stdint.h>
 #include <string.h>
+
+typedef int openssl_each_name_fn(const EVP_KEYMGMT *of, void (*fn)(const char *name, void *arg),
+                                 void *arg);
 
 /* ---- locks: a tenth of a handshake's time ---- */
 
@@ -29,6 +34,54 @@ int CRYPTO_THREAD_unlock(CRYPTO_RWLOCK *lock)
 {
     (void)lock;
     return 1;
+}
+
+/* ---- names of a kind of key: OpenSSL 3.0 looks for them among all names, for each operation ---- */
+
+enum { OPENSSL_KINDS = 64, OPENSSL_KIND_NAMES = 8 };
+
+struct openssl_kind {
+    const EVP_KEYMGMT *kind; /* which lives as long as the program, as its names do */
+    int count;
+    const char *names[OPENSSL_KIND_NAMES];
+};
+
+static void openssl_kind_add(const char *name, void *arg)
+{
+    struct openssl_kind *kind = arg;
+    if (kind->count < OPENSSL_KIND_NAMES)
+        kind->names[kind->count] = name;
+    kind->count++;
+}
+
+/* NULL: it does not fit into the table. */
+static const struct openssl_kind *openssl_kind_find(const EVP_KEYMGMT *of,
+                                                    openssl_each_name_fn *each_name)
+{
+    static struct openssl_kind kinds[OPENSSL_KINDS];
+    struct openssl_kind *kind = kinds;
+    while (kind < kinds + OPENSSL_KINDS && kind->kind && kind->kind != of)
+        kind++;
+    if (kind == kinds + OPENSSL_KINDS)
+        return NULL;
+    if (!kind->kind) {
+        kind->kind = of;
+        EVP_KEYMGMT_up_ref((EVP_KEYMGMT *)(uintptr_t)of);
+        each_name(of, openssl_kind_add, kind);
+    }
+    return kind->count <= OPENSSL_KIND_NAMES ? kind : NULL;
+}
+
+int EVP_KEYMGMT_names_do_all(const EVP_KEYMGMT *of, void (*fn)(const char *name, void *arg),
+                             void *arg)
+{
+    static openssl_each_name_fn *each_name;
+    if (!each_name)
+        *(void **)&each_name = dlsym(RTLD_NEXT, "EVP_KEYMGMT_names_do_all");
+    const struct openssl_kind *kind = openssl_kind_find(of, each_name);
+    for (int i = 0; kind && i < kind->count; i++)
+        fn(kind->names[i], arg);
+    return kind ? 1 : each_name(of, fn, arg);
 }
 
 /* ---- what was decoded last; it lives as long as the program ---- */
