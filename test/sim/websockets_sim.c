@@ -289,7 +289,8 @@ static void draw_messages(void)
     bool compressed = w.compression != COIR_WS_NO_COMPRESSION;
     w.period = compressed && below(8) ? 1 + (below(500) >> below(6)) : LEN_MOST;
     w.len_most = compressed && below(8) ? 130 + below(2000) : LEN_MOST;
-    w.messages_most = compressed && w.len_most == w.period ? 4 : 20;
+    bool dear = compressed && w.len_most == LEN_MOST;
+    w.messages_most = !dear ? 20 : w.period == LEN_MOST ? 4 : 8;
 }
 
 int scenario(coir_sim *sim)
