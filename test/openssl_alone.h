@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
+typedef X509 *openssl_decode_fn(X509 **ret, const unsigned char **from, long len);
 typedef int openssl_each_name_fn(const EVP_KEYMGMT *of, void (*fn)(const char *name, void *arg),
                                  void *arg);
 
@@ -36,7 +37,9 @@ int CRYPTO_THREAD_unlock(CRYPTO_RWLOCK *lock)
     return 1;
 }
 
-/* ---- names of a kind of key: OpenSSL 3.0 looks for them among all names, for each operation ---- */
+/* ---- names of a kind of key ---- */
+
+/* For each operation OpenSSL 3.0 looks for them among all names that it has. */
 
 enum { OPENSSL_KINDS = 64, OPENSSL_KIND_NAMES = 8 };
 
@@ -112,7 +115,7 @@ static void openssl_decoded_keep(struct openssl_decoded *decoded, const void *fr
 X509 *d2i_X509(X509 **ret, const unsigned char **from, long len)
 {
     static struct openssl_decoded decoded;
-    static X509 *(*decode)(X509 **ret, const unsigned char **from, long len);
+    static openssl_decode_fn *decode;
     const unsigned char *begin = *from;
     X509 *found = openssl_decoded_find(&decoded, begin, (size_t)len);
     if (found) {

@@ -12,7 +12,7 @@ struct chaos {
     coir_host *(*restart)(struct chaos *chaos); /* starts the server again */
     bool recovers;                              /* no fault happens any more: visits are fewer */
     coir_time calm; /* between a client's visits then, at most; 0: 15 s. It lasts for 30 s */
-    bool over; /* the world is well again, and has been for a while */
+    bool over;      /* the world is well again, and has been for a while */
 };
 
 /* The whole scenario: the server, fate, and so many clients, tasks of one host. Each visits again
@@ -23,9 +23,9 @@ int chaos_run(struct chaos *chaos, coir_sim *sim, int (*visit)(int client), int 
 /* The whole of a scenario with one host: it runs `play`, and must end within 1,000 s. */
 int chaos_run_alone(coir_sim *sim, int (*play)(void *), coir_host **ret_host);
 
-/* Sleeps between two looks at what another host does: 1 ms at first (`*pause` is 0 then), then twice
- * as long as the last time, up to 1 s. Looks at equal, short intervals were most of what some seeds
- * did. */
+/* Sleeps between two looks at what another host does: 1 ms at first (`*pause` is 0 then), then
+ * twice as long as the last time, up to 1 s. Looks at equal, short intervals were most of what some
+ * seeds did. */
 int chaos_pause(coir_time *pause);
 
 /* Waits until the host has ended; dies if it has not after `patience`. */

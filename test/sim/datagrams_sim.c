@@ -18,7 +18,8 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { SENDERS = 3, DATAGRAMS = 60, BATCH_MOST = 8, LEN_MOST = 900, TEXT_MOST = 64, VAIN_MOST = 383 };
+enum { SENDERS = 3, DATAGRAMS = 60, BATCH_MOST = 8, LEN_MOST = 900, TEXT_MOST = 64 };
+enum { VAIN_SOME = 64, VAIN_MOST = 6 * VAIN_SOME - 1 }; /* receives */
 static const coir_time patience = 60 * COIR_S;
 
 enum fate { UNSENT, SENT, REFUSED };
@@ -280,7 +281,8 @@ static ssize_t receive_one(coir_udp *udp, char *room)
 static ssize_t receive_somehow(coir_udp *udp)
 {
     static char rooms[BATCH_MOST + 1][sizeof(struct message)];
-    COIR_DEADLINE(coir_in(some_time() << w.vain / 64)); /* longer when nothing has come for a while */
+    /* longer when nothing has come for a while */
+    COIR_DEADLINE(coir_in(some_time() << w.vain / VAIN_SOME));
     if (below(3) == 0) {
         coir_case cases[] = {coir_case_udp(udp, COIR_READ), coir_case_after(some_time())};
         int won = coir_select(cases, 2);

@@ -122,7 +122,8 @@ struct ci_kernel {
     struct ci_kprocess *processes;
     struct ci_kprocess *process; /* whose calls are being made */
     struct ci_kthread *thread;   /* the running thread; NULL: the scenario itself */
-    struct ci_list threads, ended_threads; /* ended: that nobody has joined */
+    struct ci_list threads;
+    struct ci_list ended_threads; /* that nobody has joined */
     struct ci_context outside;
     struct ci_stack_view outside_own, outside_left;
     int thread_count;
