@@ -208,7 +208,7 @@ static void serve_for_a_while(void)
         while (!w.over && chaos_pause(&pause) == 0)
             continue;
     }
-    if (!w.over && below(2))
+    if (!w.over && below(4))
         wait_for_rest(somebody()->answered_at, 0);
 }
 
