@@ -1,14 +1,15 @@
 /* Clients that ask for names and connect to them, while the name servers answer late, fail, and
  * change their mind. Some addresses of a name answer, some never do, some have no route. Servers
  * listen for IPv4 alone, or for both families. One may be so far away that its answer comes just
- * when that of the next attempt does.
+ * when that of the next attempt does. On half of the seeds of a simulated kernel, threads ask for
+ * the names, each thread one question at a time, and they may be few.
  *
  * What must hold:
  * 1. Once an answer has been the same for longer than one is kept, that is what a question gets:
  *    addresses, with the port that was asked for, or the error.
  * 2. A connection is made if an address of the name answers, and to one of its addresses: after
  *    the answers of both families, 250 ms for each address that is silent, a round trip for each
- *    one that refuses, and one more.
+ *    one that refuses, and one more. With few threads, after the questions before its own, too.
  * 3. A task leaves at its deadline, whatever the question or the connection waits for.
  * 4. A numeric address is its own answer, without a question, in its own family alone.
  * 5. An attempt is given up at its own time, and the connection with the last one.
@@ -24,14 +25,17 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 4, ACTS = 8, NAMES = 3, SERVERS = 2, ADDRESSES_MOST = 16 };
+enum { CLIENTS = 4, ACTS = 8, NAMES = 3, SERVERS = 2, ADDRESSES_MOST = 16, THREADS_FEW = 3 };
 static const coir_time patience = 600 * COIR_S, keep_time = COIR_S;
 /* RFC 8305, section 5; what workers and timers are late by */
 static const coir_time attempt_delay = 250 * COIR_MS, slack = 15 * COIR_MS;
 
 static coir_sim *sim;
 static coir_time way, far; /* from host to host, and to server1 */
-static bool both_families;
+static bool both_families, few_threads;
+
+/* ...of questions that wait for a thread: each client has two, and threads ask for some in vain. */
+static const coir_time queue_time = (2 * CLIENTS + THREADS_FEW) * 400 * COIR_MS;
 
 static coir_time some_time(void)
 {
@@ -188,6 +192,7 @@ static void connect_to(const struct name *name)
     if (sure && name->now.living && !name->now.fails) {
         int refusing = both_families ? 0 : name->now.living;
         coir_time answers = name->now.latency + 2 * far * (1 + refusing);
+        answers += few_threads ? queue_time : 0;
         MUST_BE(rc, 0);
         MUST(took <= answers + name->now.silent * attempt_delay + slack);
     }
@@ -273,6 +278,8 @@ int scenario(coir_sim *of)
     both_families = below(2);
     config.name_cache_time = keep_time;
     config.name_cache_max = 1 + below(4);
+    if ((few_threads = below(2)))
+        config.name_threads_max = 1 + below(THREADS_FEW);
     MUST_BE(coir_sim_configure(sim, &config), 0);
     coir_host *servers[SERVERS];
     for (int i = 0; i < SERVERS; i++)

@@ -31,6 +31,7 @@ static void choose_settings(void)
         .adopts = ci_kone_in(2),
         .no_reaper = ci_kone_in(4),
         .tells_of_reaped = ci_kone_in(2),
+        .lookups_block = ci_kone_in(2),
     };
 }
 
@@ -40,6 +41,7 @@ void ci_kcalm(void)
     settings->interrupt_one_in = settings->spurious_one_in = settings->part_one_in =
         settings->late_one_in = settings->buffer_sizes = settings->awake_most = 0;
     settings->at_once_one_in = 1;
+    settings->lookups_block = false;
     settings->datagrams_most = 11;
     ci_krings_calm();
 }

@@ -64,6 +64,7 @@ struct ci_kthread {
     coir_fd waits_fd; /* while it sleeps; -1: for no descriptor */
     uint32_t awake;   /* system calls since it last slept */
     bool ended;
+    bool detached;
 };
 
 /* Set by tests of a library that keeps something for each real thread, as OpenSSL its errors: at
@@ -104,6 +105,7 @@ struct ci_kprocess {
     unsigned cpus;
     struct ci_kthread *first;
     int threads;                             /* that have not ended */
+    int detached;                            /* of them, those that nobody joins */
     bool ended;                              /* its first thread has */
     struct ci_signal_sink *sinks[CI_KSINKS]; /* signal.c's */
     struct ci_signal_stop *stops;
@@ -151,6 +153,9 @@ struct ci_kernel {
         bool no_reaper; /* process 1 does not wait for the orphans that it adopts */
         /* Linux 6.15: tells how a process has ended also after it was waited for */
         bool tells_of_reaped;
+        /* names that need time are looked up by getaddrinfo(3), in which threads sleep; else the
+         * world's answers reach the library without it */
+        bool lookups_block;
     } settings;
     struct ci_ksocket *sockets; /* all that were made in this run, closed or not */
     struct ci_kwatch_queue *watch_queues;

@@ -124,14 +124,21 @@ int ci_cpu_pin(unsigned index)
 
 int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_time *ret_delay)
 {
-    return ci_world_resolve(ci_k.world, host, family, ret_ips, ret_delay);
+    int rc = ci_world_resolve(ci_k.world, host, family, ret_ips, ret_delay);
+    if (!ci_k.settings.lookups_block || !*ret_delay)
+        return rc;
+    *ret_delay = 0;
+    return -EAGAIN;
 }
 
-/* Every name resolves. */
+/* getaddrinfo(3): the answer is that of the time when it was asked for. */
 int ci_sys_lookup(const char *host, int family, struct ci_ips *ret_ips)
 {
-    (void)host, (void)family, (void)ret_ips;
-    return -COIR_ENAME;
+    coir_time delay;
+    ci_kcall();
+    int rc = ci_world_resolve(ci_k.world, host, family, ret_ips, &delay);
+    ci_kthread_sleep("a name server", ci_time_after(ci_know(), delay));
+    return rc;
 }
 
 uint64_t ci_sys_lookup_stamp(void)

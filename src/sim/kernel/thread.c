@@ -285,18 +285,28 @@ void ci_pause(unsigned round)
 
 /* ---- life ---- */
 
+static bool have_left(void *arg)
+{
+    return ((const struct ci_kprocess *)arg)->detached == 0;
+}
+
+/* A process that ends would end its detached threads: here it waits for them, so that what they
+ * hold is seen to be given back. */
 static void begin_thread(void)
 {
     if (ci_sanitizer)
         ci_stack_view_enter_from(NULL, came_from);
     struct ci_kthread *self = ci_k.thread;
     self->fn(self->arg);
+    if (self->process->first == self && self->process->detached)
+        ci_kthread_wait("detached threads", -1, have_left, self->process, COIR_NEVER);
     if (ci_k.thread_ended)
         ci_k.thread_ended(self->number);
     self->ended = true;
     ci_list_unlink(&self->link);
     ci_list_push(&ci_k.ended_threads, &self->link);
     self->process->threads--;
+    self->process->detached -= self->detached;
     bool first = self->process->first == self;
     if (first) {
         self->process->ended = true;
@@ -403,8 +413,9 @@ void ci_thread_join(struct ci_thread *thread)
 
 void ci_thread_detach(struct ci_thread *thread)
 {
-    (void)thread;
-    ci_kunknown("a thread that is never joined");
+    thread->kthread->detached = true;
+    thread->kthread->process->detached += !thread->kthread->ended;
+    thread->kthread = NULL;
 }
 
 /* Simulated threads share the thread-local variables of a real one. */
