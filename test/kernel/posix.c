@@ -7,6 +7,7 @@
 #include "sim/kernel/socket.h"
 #include "sys/call.h"
 #include "sys/clock.h"
+#include "sys/datagram_call.h"
 #include "sys/file_call.h"
 #include "sys/socket_call.h"
 #include "sys/thread.h"
@@ -239,6 +240,18 @@ int posix_temporary(void)
                                                           .path = "temporary",
                                                           .flags = O_RDWR | O_CREAT,
                                                           .mode = 0600}));
+}
+
+int posix_datagram(int port)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct ci_datagram_options options = {0};
+    return (int)answer(ci_sys_datagram((const struct sockaddr *)&own, sizeof own, &options));
+}
+
+int posix_lock_directory(const char *path)
+{
+    return (int)answer(ci_sys_lock_directory(path));
 }
 
 /* Every descriptor is closed by an exec, which there is none of. */

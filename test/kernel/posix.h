@@ -41,7 +41,9 @@ int posix_socketpair(int family, int type, int protocol, int fds[2]);
 int posix_pipe2(int fds[2], int flags);
 ssize_t posix_sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
                      socklen_t to_len);
-int posix_temporary(void); /* a regular file */
+int posix_temporary(void);                  /* a regular file */
+int posix_datagram(int port);               /* a UDP socket, bound to it */
+int posix_lock_directory(const char *path); /* flock(2) */
 
 /* Whether there is a simulated kernel: the simulator's own driver has none. */
 bool posix_has_kernel(void);

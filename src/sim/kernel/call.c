@@ -239,16 +239,28 @@ int ci_sys_tcp_option(coir_fd fd, enum coir_tcp_option option, int value)
     return rc;
 }
 
+/* No client ever has a cookie, without which nothing is sent before the handshake. */
 int ci_sys_fast_open(coir_fd fd, int queue)
 {
-    (void)fd, (void)queue;
-    return -EOPNOTSUPP;
+    int rc;
+    const struct ci_ksocket *socket = socket_at(fd, &rc);
+    (void)queue;
+    if (!socket)
+        return rc;
+    if (ci_kunix_is(socket))
+        return -EOPNOTSUPP;
+    return socket->state == CI_KCLOSED || socket->state == CI_KLISTENING ? 0 : -EINVAL;
 }
 
 int ci_sys_fast_open_connect(coir_fd fd)
 {
-    (void)fd;
-    return -EOPNOTSUPP;
+    int rc;
+    const struct ci_ksocket *socket = socket_at(fd, &rc);
+    if (!socket)
+        return rc;
+    if (ci_kunix_is(socket))
+        return -EOPNOTSUPP;
+    return socket->state == CI_KCLOSED ? 0 : -EINVAL;
 }
 
 int ci_sys_get_tcp_option(coir_fd fd, enum coir_tcp_option option)
