@@ -9,6 +9,8 @@
  * 4. A copy, into a file or over a connection, has the bytes of what was copied.
  * 5. When the disk is well again, everything succeeds.
  * 6. A directory is made once, is removed only when it is empty, and has what is put into it.
+ * 7. The lines of a file are read as they were written, up to one that is too long.
+ * 8. A call with arguments that it refuses changes nothing.
  * Each call is made by itself, or as an operation that is awaited: they do the same. */
 #include <coir.h>
 #include <coir/sim.h>
@@ -24,6 +26,7 @@
 #include "sim/scenario.h"
 
 enum { KEEPERS = 3, FILES = 4, STEPS = 30, LEN_MOST = 6000, GROW_MOST = 3000 };
+enum { LINES = 10, LINE_MOST = 90, PIECE_MOST = 64 };
 
 struct content {
     bool exists;
@@ -347,6 +350,8 @@ static ssize_t copy_over_connection(coir_file *to, coir_file *from)
     struct sending sending = {.from = from, .to = to};
     int rc = coir_tcp_connect("echo:7", &sending.stream);
     if (rc == 0) {
+        MUST_BE(coir_file_copy_to(from, -1, 1, sending.stream, NULL), -EINVAL); /* 8 */
+        MUST_BE(coir_file_copy_from(to, -1, 1, sending.stream, NULL), -EINVAL);
         rc = chaos_both(send_file, take_file, &sending);
         coir_close(sending.stream);
     }
@@ -403,6 +408,8 @@ static int list(struct keeper *keeper)
         int i = file_of(entry.name);
         if (i >= 0)
             told[i]++;
+        if (below(8) == 0) /* its error is told by the next call */
+            (void)coir_sleep_for((coir_time)below(10000) * COIR_US);
     }
     coir_listing_close(listing);
     for (int i = 0; rc == 0 && i < FILES; i++)
@@ -469,19 +476,113 @@ static void use_temporary(struct keeper *keeper)
     coir_file_close(file);
 }
 
+/* ---- lines ---- */
+
+static size_t length_of(unsigned which, int line)
+{
+    return (which * 7 + (unsigned)line * 31) % LINE_MOST;
+}
+
+static size_t make_lines(struct keeper *keeper, unsigned which)
+{
+    size_t at = 0;
+    for (int i = 0; i < LINES; i++) {
+        size_t len = length_of(which, i);
+        memset(keeper->bytes + at, 'a' + i, len);
+        at += len;
+        keeper->bytes[at++] = '\n';
+    }
+    return at;
+}
+
+/* 0: all of them, or up to one that is too long. */
+static int read_lines(coir_file *file, unsigned which)
+{
+    coir_reader *reader;
+    char *text;
+    size_t len;
+    int i = 0, rc = coir_reader_new_file(file, below(2) ? 0 : COIR_POSITION, PIECE_MOST, &reader);
+    if (rc < 0)
+        return rc;
+    for (; (rc = coir_reader_read_line(reader, &text, &len)) > 0; i++) {
+        const char own[] = {(char)('a' + i), '\0'};
+        MUST(i < LINES && len < PIECE_MOST);
+        MUST_BE(len, length_of(which, i)); /* 7 */
+        MUST_BE(strspn(text, own), len);
+    }
+    coir_reader_free(reader);
+    if (rc == -COIR_ETOOLARGE)
+        MUST(length_of(which, i) >= PIECE_MOST);
+    if (rc == 0)
+        MUST_BE(i, LINES);
+    return rc == -COIR_ETOOLARGE ? 0 : rc;
+}
+
+static void use_lines(struct keeper *keeper)
+{
+    unsigned which = ++w.messages;
+    size_t len = make_lines(keeper, which);
+    coir_file *file;
+    int rc;
+    WHEN_WELL(rc, coir_file_replace(keeper->dir, "lines", keeper->bytes, len, 0600));
+    MUST_BE(rc, 0);
+    do {
+        WHEN_WELL(rc, open_at(keeper->dir, "lines", O_RDONLY, &file));
+        MUST_BE(rc, 0);
+        rc = read_lines(file, which);
+        coir_file_close(file);
+    } while (passing(rc) < 0);
+    WHEN_WELL(rc, unlink_at(keeper->dir, "lines"));
+    MUST_BE(rc, 0);
+}
+
+/* ---- what is refused ---- */
+
+static void call_wrongly(struct keeper *keeper)
+{
+    struct stat stat;
+    coir_dir_entry unsized = {0};
+    coir_listing *listing;
+    coir_file_op op;
+    coir_file *file;
+    size_t done = 1;
+    int64_t size;
+    if (passing(coir_file_open_temporary(keeper->dir, 0600, &file)) < 0)
+        return;
+    MUST_BE(coir_await(coir_file_truncate_op(&op, file, -1)), -EINVAL);
+    MUST_BE(coir_await(coir_file_allocate_op(&op, file, 0, 0)), -EINVAL);
+    MUST_BE(coir_file_writev(file, &(struct iovec){"x", 1}, -1, 0), -EINVAL);
+    MUST_BE(coir_file_copy(file, -1, file, 0, 1, &done), -EINVAL);
+    MUST_BE(done, 0);
+    MUST_BE(coir_dir_stat(keeper->dir, names[0], AT_REMOVEDIR, &stat), -EINVAL);
+    if (passing(coir_file_size(file, &size)) == 0)
+        MUST_BE(size, 0); /* 8 */
+    coir_file_close(file);
+    if (passing(coir_listing_open(keeper->dir, ".", &listing)) < 0)
+        return;
+    MUST_BE(coir_listing_next(listing, &unsized), -COIR_EUNSIZED);
+    coir_listing_close(listing);
+}
+
 static void step(struct keeper *keeper)
 {
     int i = (int)below(FILES), other = (int)below(FILES);
-    switch (below(10)) {
+    switch (below(12)) {
     case 0: replace(keeper, i); break;
     case 1: append(keeper, i); break;
     case 2: cut(keeper, i); break;
     case 3: give_name(keeper, i, other); break;
     case 4: copy(keeper, i, other); break;
     case 5: remove_file(keeper, i); break;
-    case 6: passing(list(keeper)); break;
+    case 6: {
+        COIR_DEADLINE(soon());
+        passing(list(keeper));
+        break;
+    }
     case 7: ask_size(keeper, i); break;
     case 8: use_directory(keeper); break;
+    case 9: use_lines(keeper); break;
+    case 10: call_wrongly(keeper); break;
     default: use_temporary(keeper); break;
     }
 }
