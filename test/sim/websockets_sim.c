@@ -1,14 +1,19 @@
 /* WebSocket servers and clients of coir's in a world that fails: echoes of numbered messages,
  * whole, in parts and compressed, with pings between, selects and deadlines that lose, connections
  * without a fiber beside those in a handler, slow networks, short reads, resets and closes at any
- * moment.
+ * moment. Some servers have fixed memory, and places for few connections; some clients shake hands
+ * wrongly.
  *
  * What must hold:
  * 1. A client gets back what it has sent: each message once, in order, byte for byte. At the end of
  *    a connection that was closed in due form, all of them.
  * 2. Nothing falls silent: while something is due, it comes, or the connection ends, within
  *    `patience`.
- * 3. Each connection without a fiber is told its end exactly once, and every task ends. */
+ * 3. Each connection without a fiber is told its end exactly once, and every task ends.
+ * 4. A client is refused only where places are few, and there are never more connections than
+ *    places. Who shakes hands wrongly hears what is wrong.
+ * 5. Both sides agree on the subprotocol, and the server is told with which code and reason the
+ *    client closed. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/ws.h>
@@ -22,14 +27,18 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 4, LEN_MOST = 40000 };
+enum { CLIENTS = 4, LEN_MOST = 40000, FEW_LEN_MOST = 2000, ITEMS_MOST = 8 };
 static const coir_time patience = 100 * COIR_S;
 
 static struct {
     coir_sim *sim;
     coir_host *server;
     int begun, ended; /* connections without a fiber */
-    bool over, harm;  /* harm: connections are reset */
+    int open;
+    bool listens; /* has been seen to */
+    coir_serve_http_options options;
+    coir_ws_options most; /* of a connection in fixed memory */
+    bool over, harm;      /* harm: connections are reset */
     enum coir_ws_compression compression;
     size_t len_most, period; /* period: a message repeats itself after so many bytes */
     uint64_t messages_most;  /* of a visit */
@@ -57,8 +66,10 @@ static coir_ws_options options(void)
     options.ping_interval = 5 * COIR_S;
     options.ping_timeout = 20 * COIR_S;
     options.compression = w.compression;
-    options.items_max = 1 + below(8);
-    options.window_bits = below(8) ? 0 : 9 + (int)below(7);
+    options.items_max = 1 + below(ITEMS_MOST);
+    options.window_bits = w.options.fixed_memory || below(8) ? 0 : 9 + (int)below(7);
+    options.protocols = "echo";
+    options.origins = "http://good";
     return options;
 }
 
@@ -114,6 +125,26 @@ static int answer_in_parts(coir_ws *ws)
     return rc;
 }
 
+static void begin(coir_ws *ws)
+{
+    MUST_BE(strcmp(coir_ws_protocol(ws), "echo"), 0); /* 5 */
+    size_t places = w.options.websockets_max * coir_worker_count(coir_runtime_current());
+    w.listens = true;
+    w.open++;
+    MUST(!places || (size_t)w.open <= places); /* 4 */
+}
+
+/* rc: of the last receive. */
+static void end(coir_ws *ws, int rc)
+{
+    int code = coir_ws_close_code(ws);
+    w.open--;
+    if (rc != 0)
+        return;
+    MUST_BE(code, 1000); /* 5 */
+    MUST_BE(strcmp(coir_ws_close_reason(ws), "done"), 0);
+}
+
 static int serve_in_handler(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -121,14 +152,19 @@ static int serve_in_handler(coir_request *req, coir_response *res, void *arg)
     coir_ws_message *message;
     coir_ws_options with = options();
     int rc = coir_ws_accept_with(req, res, &with, &ws);
-    for (bool more = rc >= 0; more;) {
+    if (rc < 0)
+        return rc;
+    begin(ws);
+    for (rc = 1; rc > 0;) {
         if (below(4) == 0) {
-            more = answer_in_parts(ws) > 0;
-        } else if ((more = receive(ws, &message) > 0)) {
-            more = answer(ws, message) >= 0;
+            rc = answer_in_parts(ws);
+        } else if ((rc = receive(ws, &message)) > 0) {
+            int sent = answer(ws, message);
+            rc = sent < 0 ? sent : rc;
             coir_ws_message_unref(message);
         }
     }
+    end(ws, rc);
     return 0;
 }
 
@@ -137,6 +173,7 @@ static int on_message(coir_ws *ws, coir_ws_message *message, void *arg)
     (void)arg;
     if (!message) {
         w.ended++;
+        w.open--;
         return 0;
     }
     if (below(4) == 0)
@@ -149,13 +186,18 @@ static int serve_without(coir_request *req, coir_response *res, void *arg)
     coir_ws *ws;
     coir_ws_options with = options();
     int rc = coir_ws_handle_with(req, res, &with, on_message, arg, &ws);
-    w.begun += rc == 0;
+    if (rc == 0) {
+        w.begun++;
+        begin(ws);
+    }
     return rc;
 }
 
 static int serve_here(void *router)
 {
-    int rc = coir_serve_http("0.0.0.0:80", router);
+    w.options.address = "0.0.0.0:80";
+    w.options.websocket_options = &w.most;
+    int rc = coir_serve_http_with(&w.options, router);
     return rc == -ECANCELED ? 0 : rc;
 }
 
@@ -244,6 +286,37 @@ static void converse(struct client *client)
     MUST(client->broken ? w.harm : client->received == client->messages);
 }
 
+/* Wrongly, and hears so. */
+static void knock(void)
+{
+#define ASKS                                                                      \
+    "GET /without HTTP/1.1\r\nHost: server\r\nUpgrade: websocket\r\nConnection: " \
+    "Upgrade\r\nSec-WebSocket-Key: "
+    static const char key[] = "dGhlIHNhbXBsZSBub25jZQ==";
+    static const struct {
+        const char *key, *more, *status;
+    } wrong[] = {{key, "8\r\n", "426"},
+                 {"short", "13\r\n", "400"},
+                 {key, "13\r\nOrigin: http://evil\r\n", "403"}};
+    size_t which = below(3), len = 0;
+    coir_stream *stream;
+    char text[300];
+    int rc = coir_tcp_connect("server:80", &stream);
+    if (rc < 0) {
+        MUST(w.harm || rc == -ECONNREFUSED);
+        return;
+    }
+    snprintf(text, sizeof text, ASKS "%s\r\nSec-WebSocket-Version: %s\r\n", wrong[which].key,
+             wrong[which].more);
+    ssize_t n = coir_write_all(stream, text, strlen(text));
+    if (n == 0)
+        n = coir_read_full(stream, text, strlen("HTTP/1.1 426"), &len);
+    MUST(n >= 0 || w.harm);
+    if (n >= 0)
+        MUST(memcmp(text + strlen("HTTP/1.1 "), wrong[which].status, 3) == 0); /* 4 */
+    coir_close(stream);
+}
+
 static int visit(void *arg)
 {
     struct client *client = arg;
@@ -253,12 +326,16 @@ static int visit(void *arg)
         client->messages = 1 + (int)below(w.messages_most);
         client->broken = false;
         coir_sleep_for((coir_time)below(20000) * COIR_US);
+        if (below(4) == 0)
+            knock();
         int rc = coir_ws_connect_with(below(2) ? "ws://server/handler" : "ws://server/without",
                                       &with, &client->ws);
         if (rc < 0) {
-            MUST(w.harm || rc == -ECONNREFUSED); /* it does not listen yet */
+            MUST(w.harm || rc == -ECONNREFUSED);
+            MUST(w.harm || !w.listens || w.options.websockets_max); /* 4 */
             continue;
         }
+        MUST_BE(strcmp(coir_ws_protocol(client->ws), "echo"), 0);
         converse(client);
         coir_ws_free(client->ws);
     }
@@ -293,6 +370,25 @@ static void draw_messages(void)
     w.messages_most = !dear ? 20 : w.period == LEN_MOST ? 4 : 8;
 }
 
+/* Of the server: in fixed memory a connection has room for what these say. */
+static void limit(void)
+{
+    w.options = (coir_serve_http_options)COIR_SERVE_HTTP_OPTIONS;
+    w.most = (coir_ws_options)COIR_WS_OPTIONS;
+    w.options.websockets_max = below(2) ? 0 : 1 + below(CLIENTS);
+    if (!w.options.websockets_max || below(2))
+        return;
+    w.options.fixed_memory = true;
+    w.options.connections_max = w.options.requests_max = 4 * CLIENTS;
+    if (w.compression == COIR_WS_COMPRESS_STREAM)
+        w.compression = COIR_WS_COMPRESS_MESSAGES;
+    if (w.len_most > FEW_LEN_MOST)
+        w.len_most = FEW_LEN_MOST;
+    w.most.message_max = w.len_most + 1;
+    w.most.items_max = ITEMS_MOST;
+    w.most.compression = w.compression;
+}
+
 int scenario(coir_sim *sim)
 {
     memset(&w, 0, sizeof w);
@@ -301,6 +397,7 @@ int scenario(coir_sim *sim)
     w.compression = (enum coir_ws_compression)below(3);
     w.harm = below(2);
     draw_messages();
+    limit();
     if (!(w.server = coir_sim_host(sim, "server", serve, NULL)))
         return -ENOMEM;
     coir_sim_link(sim, NULL, NULL,
