@@ -8,7 +8,8 @@
  * 3. A read or connect that nothing answers ends by its timeout, neither sooner nor later. A read
  * that is cancelled ends, at once and once. Neither loses bytes: the next read goes on behind them.
  * 4. When the world is well again, every visit succeeds.
- * 5. A loop ends when its last socket, acceptor and timer are closed. */
+ * 5. A loop ends when its last socket, acceptor and timer are closed; or it is stopped, and what it
+ *    has is closed when it is freed. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -161,6 +162,10 @@ static void look_whether_over(coir_loop *loop, coir_timer *timer, void *arg)
 {
     if (!w.over) {
         coir_timer_start(loop, timer, 100 * COIR_MS, look_whether_over, arg);
+        return;
+    }
+    if (below(2)) {
+        coir_loop_stop(loop);
         return;
     }
     coir_acceptor_close(w.acceptor);

@@ -13,7 +13,8 @@
  * 3. A task leaves at its deadline, whatever the question or the connection waits for.
  * 4. A numeric address is its own answer, without a question, in its own family alone.
  * 5. An attempt is given up at its own time, and the connection with the last one.
- * 6. Nothing is left of the attempts that lost (the host's audit). */
+ * 6. A program that waits for names alone is not taken for dead.
+ * 7. Nothing is left of the attempts that lost (the host's audit). */
 #include <coir.h>
 #include <coir/name.h>
 #include <coir/sim.h>
@@ -276,6 +277,7 @@ int scenario(coir_sim *of)
     sim = of;
     memset(names, 0, sizeof names);
     both_families = below(2);
+    config.deadlock = COIR_DEADLOCK_END; /* 6 */
     config.name_cache_time = keep_time;
     config.name_cache_max = 1 + below(4);
     if ((few_threads = below(2)))
