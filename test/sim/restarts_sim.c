@@ -192,6 +192,7 @@ static void take_connection(void)
     coir_tcp_connect_options options = COIR_TCP_CONNECT_OPTIONS;
     coir_stream *stream = NULL;
     char text[32], byte = 'x';
+    size_t count;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     MUST(fd >= 0);
     snprintf(text, sizeof text, "fd:%d", fd);
@@ -203,6 +204,8 @@ static void take_connection(void)
     options.fast_open = true;
     MUST_BE(coir_tcp_connect_with(text, &options, &stream), -COIR_EADDRESS);
     MUST_BE(coir_tcp_connect(text, &stream), 0);
+    MUST_BE(coir_unix_send_fds(stream, &byte, 1, &fd, 1), -EOPNOTSUPP);
+    MUST_BE(coir_unix_recv_fds(stream, &byte, 1, &fd, 1, &count), -EOPNOTSUPP);
     MUST_BE(coir_read(stream, &byte, 1), 1); /* the server answers the first byte */
     MUST_BE(coir_read(stream, &byte, 1), 0);
     coir_close(stream);

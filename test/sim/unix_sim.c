@@ -10,6 +10,8 @@
  *    ends.
  * 3. A datagram whose send succeeded comes once, in the order of its sender, with its sender's
  *    address; one whose send failed does not come.
+ *    Of two that are sent at once, one that asks for what Unix sockets do not have is not sent, nor
+ *    is what is behind it.
  * 4. Each end of a connection knows the process at the other one, whoever's it is by then.
  * 5. In the end, when nothing fails any more, everybody is served, and nothing is left open. */
 #include <coir.h>
@@ -295,6 +297,9 @@ static int visit(uint32_t client)
     if (rc < 0)
         return rc;
     check_peer(stream);
+    coir_fd none = 0; /* without bytes no descriptor is sent, nor are too many */
+    MUST_BE(coir_unix_send_fds(stream, "", 0, &none, 0), -EINVAL);
+    MUST_BE(coir_unix_send_fds(stream, "x", 1, &none, COIR_UNIX_FDS_MAX + 1), -EINVAL);
     rc = talk(stream, client);
     coir_close(stream);
     return rc;
@@ -339,6 +344,32 @@ static ssize_t send_one(coir_udp *udp, const struct datagram *datagram, const co
     return to ? coir_udp_send_to(udp, datagram, len, to) : coir_udp_send(udp, datagram, len);
 }
 
+/* Two at once. How many were sent. */
+static ssize_t send_two(coir_udp *udp, const struct datagram *datagram, const coir_address *to)
+{
+    struct datagram both[2] = {*datagram, *datagram};
+    coir_datagram datagrams[] = {COIR_DATAGRAM, COIR_DATAGRAM};
+    uint64_t wrong = below(8); /* more: none is */
+    coir_udp_op op;
+    both[1].number++;
+    for (size_t i = 0; i < 2; i++) {
+        datagrams[i].data = &both[i];
+        datagrams[i].len = 8 + below(sizeof both[i].rest + 1);
+        if (to)
+            datagrams[i].peer = *to;
+        if (i == wrong)
+            datagrams[i].segment_len = 1;
+    }
+    COIR_DEADLINE(coir_in((coir_time)below(below(3) ? 2 * COIR_S : 30 * COIR_US)));
+    ssize_t n = below(2) ? coir_udp_send_many(udp, datagrams, 2)
+                         : (ssize_t)coir_await(coir_udp_send_many_op(&op, udp, datagrams, 2));
+    MUST(wrong != 1 || n <= 1);
+    if (wrong != 0)
+        return n;
+    MUST_BE(n, -EOPNOTSUPP);
+    return 0;
+}
+
 static int be_a_sender(void *arg)
 {
     struct datagram datagram = {.sender = (uint32_t)(uintptr_t)arg};
@@ -350,9 +381,11 @@ static int be_a_sender(void *arg)
     MUST(coir_udp_local(udp, w.from[datagram.sender], ADDRESS_MOST) > 0);
     while (w.sent[datagram.sender] < DATAGRAMS) {
         datagram.number = (uint32_t)w.sent[datagram.sender];
-        ssize_t n = send_one(udp, &datagram, is_connected ? NULL : &to);
+        bool two = below(3) == 0 && datagram.number + 1 < DATAGRAMS;
+        const coir_address *given = is_connected ? NULL : &to;
+        ssize_t n = two ? send_two(udp, &datagram, given) : send_one(udp, &datagram, given);
         if (n >= 0)
-            w.sent[datagram.sender]++;
+            w.sent[datagram.sender] += two ? (int)n : 1;
         else if (n != -ETIME)
             explain(n);
         if (below(10) == 0)
