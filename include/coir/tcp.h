@@ -127,7 +127,7 @@ COIR_API int coir_listener_resume(coir_listener *listener);
  * stops leaves the backlog to the other process, and refuses no client; the file of a Unix socket
  * stays.
  * Suspends: no.  Threads: worker.  Owns: the descriptor is the caller's to close.
- * Errors: -EMFILE; -EINVAL no listener; -EOPNOTSUPP in the simulated world. */
+ * Errors: -EMFILE; -EINVAL no listener; -EOPNOTSUPP on the simulator's own driver. */
 COIR_API coir_fd coir_listener_share(coir_listener *listener);
 
 /* Writes the address that a listener listens on as text, and returns its whole length. The text
