@@ -244,12 +244,45 @@ static int trickle(struct visitor *visitor)
     return 0;
 }
 
+/* Takes a long answer slowly, but never waits for long: it gets all of it. Not over io_uring: where
+ * a thread of the kernel carries out a write, the server does not see that some of it was sent. */
+static int sip(struct visitor *visitor)
+{
+    static const char request[] = "GET /known/16000/0 HTTP/1.1\r\nHost: a\r\n\r\n";
+    char bytes[1000];
+    ssize_t n = 0;
+    COIR_DEADLINE(coir_in(100 * COIR_S));
+    int rc = coir_write_all(visitor->stream, request, sizeof request - 1);
+    for (size_t got = 0, sip = 0; rc == 0 && got < 16000; got += (size_t)n, sip += (size_t)n) {
+        if (sip >= sizeof bytes) {
+            sip = 0;
+            rc = coir_sleep_for(COIR_S);
+        }
+        if ((n = coir_read(visitor->stream, bytes, sizeof bytes - sip)) <= 0)
+            rc = n < 0 ? (int)n : -COIR_EEND;
+        n = n < 0 ? 0 : n;
+    }
+    bool drained = visitor->dialog.draining || visitor->drained_at;
+    coir_close(visitor->stream);
+    visitor->stream = NULL;
+    MUST(rc == 0 || !visitor->strict || drained || strcmp(scenario_driver, "io_uring") == 0);
+    return rc;
+}
+
 /* What violence explains: an end, or a server that could not. A wrong answer it does not. */
 static bool explained(const struct visitor *visitor)
 {
     const struct dialog *dialog = &visitor->dialog;
     bool ended = !visitor->stream, unable = dialog->answer.status >= 500;
     return !visitor->strict && (ended || unable || dialog->answer.status == 408);
+}
+
+static int be_slow(struct visitor *visitor)
+{
+    if (one_in(&visitor->random, 4))
+        return sip(visitor);
+    return limits.body_max >= 100 && one_in(&visitor->random, 3) ? trickle(visitor)
+                                                                 : stall(visitor);
 }
 
 static int visit_as(struct visitor *visitor)
@@ -260,8 +293,7 @@ static int visit_as(struct visitor *visitor)
         return rc;
     choose_reading(visitor);
     if (one_in(&visitor->random, 10))
-        return limits.body_max >= 100 && one_in(&visitor->random, 3) ? trickle(visitor)
-                                                                     : stall(visitor);
+        return be_slow(visitor);
     visitor->error = 0;
     *dialog->failure = '\0';
     for (size_t i = 1 + below(&visitor->random, BATCHES_MOST); i && visitor->stream; i--) {
@@ -360,6 +392,7 @@ static void draw_limits(void)
     requests.options.body_max = limits.body_max;
     requests.options.header_timeout = (coir_time)(5 + sim_below(10)) * COIR_S;
     requests.options.body_timeout = (coir_time)(5 + sim_below(10)) * COIR_S;
+    requests.options.write_timeout = (coir_time)(5 + sim_below(10)) * COIR_S;
     requests.options.idle_timeout = (coir_time)(2 + sim_below(60)) * COIR_S;
     requests.options.drain_timeout = 10 * COIR_S;
     requests.options.body_total_timeout = 2 * requests.options.body_timeout;

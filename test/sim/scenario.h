@@ -7,4 +7,7 @@
 /* Called for each seed of the campaign (coir_sim_main). */
 int scenario(coir_sim *sim);
 
+/* What the campaign was told, for what one driver alone cannot do. */
+extern const char *scenario_driver;
+
 #endif
