@@ -146,6 +146,22 @@ static int take_whole_body(coir_request *req, coir_response *res, void *arg)
     return coir_respond_text(res, 200, "%u", number);
 }
 
+/* The body is five bytes in one chunk, which is more than may be read: the number. */
+static int refuse_body(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    unsigned number;
+    const char *body;
+    if (!number_of(req, res, &number))
+        return 0;
+    ssize_t n = coir_request_body(req, number % 5, &body);
+    if (n >= 0)
+        __builtin_trap();
+    if (n == -ENOMEM)
+        return coir_respond_text(res, 503, "no memory");
+    return n == -COIR_ETOOLARGE ? coir_respond_text(res, 200, "%u", number) : (int)n;
+}
+
 /* The number, if the body is what it must be. */
 static int take_body(coir_request *req, coir_response *res, void *arg)
 {
@@ -221,6 +237,7 @@ static int route_all(coir_router *router)
     rc = rc < 0 ? rc : coir_route(router, "GET", "/file/{number}", send_file, NULL);
     rc = rc < 0 ? rc : coir_route(router, "GET", "/head/{number}", look_at_head, NULL);
     rc = rc < 0 ? rc : coir_route(router, "POST", "/whole/{number}", take_whole_body, NULL);
+    rc = rc < 0 ? rc : coir_route(router, "POST", "/beyond/{number}", refuse_body, NULL);
     return rc < 0 ? rc : coir_route(router, "POST", "/body/{number}", take_body, NULL);
 }
 
@@ -264,9 +281,9 @@ static coir_host *start_server(struct chaos *of)
 
 /* ---- the clients ---- */
 
-enum kind { NUMBER, STATUS, SLOW, MUCH, FILE_, HEAD, BODY, WHOLE, KINDS };
-static const char *const names[] = {"number", "status", "slow", "much",
-                                    "file",   "head",   "body", "whole"};
+enum kind { NUMBER, STATUS, SLOW, MUCH, FILE_, HEAD, BODY, WHOLE, KINDS, BEYOND = KINDS };
+static const char *const names[] = {"number", "status", "slow",  "much",  "file",
+                                    "head",   "body",   "whole", "beyond"};
 
 /* What the client does when it has sent its requests: closes the connection after the answers;
  * half-closes at once, which may share a segment with the last request; or stays. */
@@ -314,6 +331,11 @@ static size_t make_head(const struct visit *visit, int i, char *head)
 {
     enum kind kind = visit->kinds[i];
     unsigned number = visit->numbers[i];
+    if (kind == BEYOND)
+        return (size_t)snprintf(head, HEAD_MOST,
+                                "POST /beyond/%u HTTP/1.1\r\nHost: server\r\n"
+                                "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
+                                number);
     return (size_t)snprintf(
         head, HEAD_MOST,
         "%s /%s/%u?other=&number=%u HTTP/1.1\r\nHost: server\r\nX-Number: %u\r\n"
@@ -474,6 +496,8 @@ static int visit(int client)
         now.kinds[i] = row ? STATUS : (enum kind)chaos_below(&chaos, KINDS);
         now.numbers[i] = (unsigned)chaos_below(&chaos, 1000000);
     }
+    if (!row && chaos_below(&chaos, 8) == 0)
+        now.kinds[now.count - 1] = BEYOND; /* the last one: the server may close behind it */
     COIR_DEADLINE(coir_in(20 * COIR_S));
     int rc = coir_tcp_connect("server:80", &now.stream);
     if (rc < 0)
