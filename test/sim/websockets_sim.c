@@ -13,7 +13,8 @@
  * 4. A client is refused only where places are few, and there are never more connections than
  *    places. Who shakes hands wrongly hears what is wrong.
  * 5. Both sides agree on the subprotocol, and the server is told with which code and reason the
- *    client closed. */
+ *    client closed.
+ * 6. A message that is longer than the server allows is refused, also when its parts are not. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/ws.h>
@@ -67,6 +68,7 @@ static coir_ws_options options(void)
     options.ping_timeout = 20 * COIR_S;
     options.compression = w.compression;
     options.items_max = 1 + below(ITEMS_MOST);
+    options.message_max = w.len_most + 1;
     options.window_bits = w.options.fixed_memory || below(8) ? 0 : 9 + (int)below(7);
     options.protocols = "echo";
     options.origins = "http://good";
@@ -286,6 +288,22 @@ static void converse(struct client *client)
     MUST(client->broken ? w.harm : client->received == client->messages);
 }
 
+/* Sends a message in two parts, of which each may be so long, but not both: it does not come back.
+ */
+static void exceed(struct client *client)
+{
+    coir_ws_message *message;
+    COIR_DEADLINE_AS(limit, coir_in(patience));
+    memset(client->bytes, 'x', w.len_most);
+    int rc = coir_ws_send_part(client->ws, COIR_WS_BINARY, client->bytes, w.len_most, false);
+    if (rc >= 0)
+        coir_ws_send_part(client->ws, COIR_WS_BINARY, client->bytes, 2, true);
+    rc = coir_ws_recv(client->ws, &message);
+    MUST(!coir_deadline_passed(limit));
+    MUST(rc <= 0); /* 6 */
+    MUST(rc < 0 || coir_ws_close_code(client->ws) == 1009);
+}
+
 /* Wrongly, and hears so. */
 static void knock(void)
 {
@@ -328,7 +346,9 @@ static int visit(void *arg)
         coir_sleep_for((coir_time)below(20000) * COIR_US);
         if (below(4) == 0)
             knock();
-        int rc = coir_ws_connect_with(below(2) ? "ws://server/handler" : "ws://server/without",
+        bool exceeds = below(8) == 0; /* a handler that receives parts has no limit */
+        int rc = coir_ws_connect_with(!exceeds && below(2) ? "ws://server/handler"
+                                                           : "ws://server/without",
                                       &with, &client->ws);
         if (rc < 0) {
             MUST(w.harm || rc == -ECONNREFUSED);
@@ -336,7 +356,10 @@ static int visit(void *arg)
             continue;
         }
         MUST_BE(strcmp(coir_ws_protocol(client->ws), "echo"), 0);
-        converse(client);
+        if (exceeds)
+            exceed(client);
+        else
+            converse(client);
         coir_ws_free(client->ws);
     }
     return 0;
