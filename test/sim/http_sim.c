@@ -162,6 +162,21 @@ static int refuse_body(coir_request *req, coir_response *res, void *arg)
     return n == -COIR_ETOOLARGE ? coir_respond_text(res, 200, "%u", number) : (int)n;
 }
 
+/* The number; the body is read when the answer has begun, which stands for a 100. */
+static int answer_early(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    unsigned number;
+    char text[20], body[8];
+    if (!number_of(req, res, &number))
+        return 0;
+    int len = snprintf(text, sizeof text, "%u", number);
+    ssize_t n = coir_response_begin(res, 200, "text/plain", len);
+    while (n >= 0 && (n = coir_request_read(req, body, sizeof body)) > 0)
+        continue;
+    return n < 0 ? (int)n : coir_response_write(res, text, (size_t)len);
+}
+
 /* The number, if the body is what it must be. */
 static int take_body(coir_request *req, coir_response *res, void *arg)
 {
@@ -238,6 +253,7 @@ static int route_all(coir_router *router)
     rc = rc < 0 ? rc : coir_route(router, "GET", "/head/{number}", look_at_head, NULL);
     rc = rc < 0 ? rc : coir_route(router, "POST", "/whole/{number}", take_whole_body, NULL);
     rc = rc < 0 ? rc : coir_route(router, "POST", "/beyond/{number}", refuse_body, NULL);
+    rc = rc < 0 ? rc : coir_route(router, "POST", "/early/{number}", answer_early, NULL);
     return rc < 0 ? rc : coir_route(router, "POST", "/body/{number}", take_body, NULL);
 }
 
@@ -281,9 +297,9 @@ static coir_host *start_server(struct chaos *of)
 
 /* ---- the clients ---- */
 
-enum kind { NUMBER, STATUS, SLOW, MUCH, FILE_, HEAD, BODY, WHOLE, KINDS, BEYOND = KINDS };
-static const char *const names[] = {"number", "status", "slow",  "much",  "file",
-                                    "head",   "body",   "whole", "beyond"};
+enum kind { NUMBER, STATUS, SLOW, MUCH, FILE_, HEAD, BODY, WHOLE, KINDS, BEYOND = KINDS, EARLY };
+static const char *const names[] = {"number", "status", "slow",  "much",   "file",
+                                    "head",   "body",   "whole", "beyond", "early"};
 
 /* What the client does when it has sent its requests: closes the connection after the answers;
  * half-closes at once, which may share a segment with the last request; or stays. */
@@ -331,11 +347,13 @@ static size_t make_head(const struct visit *visit, int i, char *head)
 {
     enum kind kind = visit->kinds[i];
     unsigned number = visit->numbers[i];
-    if (kind == BEYOND)
-        return (size_t)snprintf(head, HEAD_MOST,
-                                "POST /beyond/%u HTTP/1.1\r\nHost: server\r\n"
-                                "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
-                                number);
+    if (kind >= KINDS)
+        return (size_t)snprintf(head, HEAD_MOST, "POST /%s/%u HTTP/1.1\r\nHost: server\r\n%s",
+                                names[kind], number,
+                                kind == BEYOND ? "Transfer-Encoding: chunked\r\n\r\n"
+                                                 "5\r\nabcde\r\n0\r\n\r\n"
+                                               : "Expect: 100-continue\r\n"
+                                                 "Content-Length: 5\r\n\r\nabcde");
     return (size_t)snprintf(
         head, HEAD_MOST,
         "%s /%s/%u?other=&number=%u HTTP/1.1\r\nHost: server\r\nX-Number: %u\r\n"
@@ -496,8 +514,8 @@ static int visit(int client)
         now.kinds[i] = row ? STATUS : (enum kind)chaos_below(&chaos, KINDS);
         now.numbers[i] = (unsigned)chaos_below(&chaos, 1000000);
     }
-    if (!row && chaos_below(&chaos, 8) == 0)
-        now.kinds[now.count - 1] = BEYOND; /* the last one: the server may close behind it */
+    if (!row && chaos_below(&chaos, 4) == 0) /* the last one: the server may close behind it */
+        now.kinds[now.count - 1] = chaos_below(&chaos, 2) ? BEYOND : EARLY;
     COIR_DEADLINE(coir_in(20 * COIR_S));
     int rc = coir_tcp_connect("server:80", &now.stream);
     if (rc < 0)
