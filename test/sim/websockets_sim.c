@@ -14,7 +14,8 @@
  *    places. Who shakes hands wrongly hears what is wrong.
  * 5. Both sides agree on the subprotocol, and the server is told with which code and reason the
  *    client closed.
- * 6. A message that is longer than the server allows is refused, also when its parts are not. */
+ * 6. A message that is longer than the server allows is refused, also when its parts are not.
+ * 7. A close ends soon after close_timeout, although the peer sends on and does not close. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/ws.h>
@@ -170,6 +171,37 @@ static int serve_in_handler(coir_request *req, coir_response *res, void *arg)
     return 0;
 }
 
+static int receive_all(void *ws)
+{
+    coir_ws_message *message;
+    int rc;
+    while ((rc = coir_ws_recv(ws, &message)) > 0)
+        coir_ws_message_unref(message);
+    MUST(rc != -EXDEV);
+    return 0;
+}
+
+/* Closes in time, although the client does not, while another task receives or none does. */
+static int close_alone(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    coir_ws_options with = options();
+    with.close_timeout = COIR_S;
+    int rc = coir_ws_accept_with(req, res, &with, &ws);
+    if (rc < 0)
+        return rc;
+    COIR_SCOPE(scope);
+    if (below(2))
+        MUST_BE(coir_go(scope, receive_all, ws), 0);
+    coir_sleep_for((coir_time)below(2000) * COIR_MS);
+    coir_time begun = coir_now();
+    coir_ws_close(ws, 1000, "done");
+    coir_scope_wait(scope);
+    MUST(coir_now() - begun <= with.close_timeout + 2 * COIR_S); /* 7 */
+    return 0;
+}
+
 static int on_message(coir_ws *ws, coir_ws_message *message, void *arg)
 {
     (void)arg;
@@ -210,6 +242,7 @@ static int serve(void *arg)
     MUST_BE(coir_router_new(&router), 0);
     MUST_BE(coir_route(router, "GET", "/handler", serve_in_handler, NULL), 0);
     MUST_BE(coir_route(router, "GET", "/without", serve_without, NULL), 0);
+    MUST_BE(coir_route(router, "GET", "/alone", close_alone, NULL), 0);
     {
         COIR_SCOPE(scope);
         MUST_BE(coir_go(scope, serve_here, router), 0);
@@ -304,12 +337,30 @@ static void exceed(struct client *client)
     MUST(rc < 0 || coir_ws_close_code(client->ws) == 1009);
 }
 
+#define ASKS                                                          \
+    " HTTP/1.1\r\nHost: server\r\nUpgrade: websocket\r\nConnection: " \
+    "Upgrade\r\nSec-WebSocket-Key: "
+
+/* Hears nothing of a close, and sends pings until the connection has ended. */
+static void go_on(void)
+{
+    static const char asks[] =
+        "GET /alone" ASKS "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+                      ping[] = "\x89\x80\0\0\0";
+    coir_stream *stream;
+    if (coir_tcp_connect("server:80", &stream) < 0)
+        return;
+    COIR_DEADLINE(coir_in(patience));
+    int rc = coir_write_all(stream, asks, sizeof asks - 1);
+    while (rc == 0 && (rc = coir_write_all(stream, ping, sizeof ping)) == 0)
+        rc = coir_sleep_for((coir_time)below(1000) * COIR_MS);
+    MUST(rc != -ETIME); /* 7 */
+    coir_close(stream);
+}
+
 /* Wrongly, and hears so. */
 static void knock(void)
 {
-#define ASKS                                                                      \
-    "GET /without HTTP/1.1\r\nHost: server\r\nUpgrade: websocket\r\nConnection: " \
-    "Upgrade\r\nSec-WebSocket-Key: "
     static const char key[] = "dGhlIHNhbXBsZSBub25jZQ==";
     static const struct {
         const char *key, *more, *status;
@@ -324,8 +375,8 @@ static void knock(void)
         MUST(w.harm || rc == -ECONNREFUSED);
         return;
     }
-    snprintf(text, sizeof text, ASKS "%s\r\nSec-WebSocket-Version: %s\r\n", wrong[which].key,
-             wrong[which].more);
+    snprintf(text, sizeof text, "GET /without" ASKS "%s\r\nSec-WebSocket-Version: %s\r\n",
+             wrong[which].key, wrong[which].more);
     ssize_t n = coir_write_all(stream, text, strlen(text));
     if (n == 0)
         n = coir_read_full(stream, text, strlen("HTTP/1.1 426"), &len);
@@ -346,6 +397,8 @@ static int visit(void *arg)
         coir_sleep_for((coir_time)below(20000) * COIR_US);
         if (below(4) == 0)
             knock();
+        if (below(8) == 0)
+            go_on();
         bool exceeds = below(8) == 0; /* a handler that receives parts has no limit */
         int rc = coir_ws_connect_with(!exceeds && below(2) ? "ws://server/handler"
                                                            : "ws://server/without",
