@@ -2,7 +2,8 @@
  * tried again, pieces, peeks, waits for both directions, pauses, streams that are handed to another
  * worker with bytes unread; connections, filters over connections, and duplexes. Nothing fails here
  * but the deadlines, and clients that reset: every byte comes once, in its place, every task ends,
- * and a reset is told as one, after the bytes that came before it. A limit of the peer's time that
+ * and a reset is told as one, after the bytes that came before it. A server that closes with bytes
+ * unread resets, too, whoever has them. A limit of the peer's time that
  * was set on a connection holds for the filter that is put over it. */
 #include <coir.h>
 #include <coir/sim.h>
@@ -26,6 +27,7 @@ struct terms {
     uint16_t total;
     uint8_t half_closes, is_masked, is_in_memory;
     uint8_t resets; /* the client sends some of it and resets; it hears nothing */
+    uint8_t drops;  /* the server closes with bytes unread: the client hears a reset */
 };
 
 struct talk {
@@ -416,11 +418,30 @@ static int send_and_reset(struct talk *talk)
     return rc;
 }
 
+/* The server closes what it has only peeked at. */
+static int drop_unread(coir_stream *stream)
+{
+    char byte;
+    ssize_t n = coir_peek(stream, &byte, 1);
+    coir_close(stream);
+    return n == 1 ? 0 : n < 0 ? (int)n : -EPROTO;
+}
+
+/* The client's: the reset comes at once, also while it is still sending. */
+static int hear_drop(struct talk *talk)
+{
+    char data[LITTLE] = {0};
+    int rc = coir_write_all(talk->stream, data, 1 + below(sizeof data));
+    ssize_t n = rc < 0 ? rc : coir_read(talk->stream, data, 1);
+    return must_be_reset(talk, n == 0 ? -COIR_EEND : (int)n);
+}
+
 static struct terms draw_terms(bool is_in_memory)
 {
     struct terms terms = {
         .half_closes = below(3) == 0, .is_masked = below(4) == 0, .is_in_memory = is_in_memory};
     terms.resets = below(4) == 0 && !terms.is_masked && !is_in_memory;
+    terms.drops = !terms.resets && !terms.is_masked && !is_in_memory && below(6) == 0;
     terms.total = (uint16_t)below(terms.is_masked || is_in_memory ? LITTLE : TOTAL_MOST);
     return terms;
 }
@@ -438,6 +459,8 @@ static int serve_one(void *arg)
     ssize_t n = coir_read_full(stream, &terms, sizeof terms, NULL);
     if (n < 0)
         return n == -ECONNRESET ? drop(stream) : (int)n;
+    if (terms.drops)
+        return drop_unread(stream);
     struct talk talk = {.stream = stream, .first = below(terms.total + 1u)};
     return terms.resets ? hear_reset(&talk) : hold_talk(stream, &terms);
 }
@@ -485,7 +508,10 @@ static int talk_once(bool is_in_memory)
         is_in_memory ? connect_in_memory(scope, &stream) : coir_tcp_connect("server:7777", &stream);
     rc = rc < 0 ? rc : coir_write_all(stream, &terms, sizeof terms);
     struct talk talk = {.stream = stream, .total = terms.total};
-    rc = rc < 0 ? rc : terms.resets ? send_and_reset(&talk) : hold_talk(stream, &terms);
+    if (rc >= 0)
+        rc = terms.drops    ? hear_drop(&talk)
+             : terms.resets ? send_and_reset(&talk)
+                            : hold_talk(stream, &terms);
     return rc < 0 ? rc : coir_scope_wait(scope);
 }
 
