@@ -3,13 +3,14 @@
  *
  * What must hold: a sleep ends at its time with 0; or when the first thing that is seen from where
  * it stands interrupts it, with -ECANCELED or -ETIME; no earlier, and at most `slack` later. A
- * deadline is seen inside of its block, up to the innermost shield, also after it was moved; so is
- * the cancel of the task.
- * A spawned task sees what its opener sees around the scope, also one that a member has spawned
- * from another worker, and no outer scope's end comes before its tasks' ends. coir_deadline_passed
- * says so for the blocks whose time it was, and coir_task_deadline which of a task's own is the
- * nearest up to the innermost shield. */
+ * deadline is seen inside of its block, up to the innermost shield, also after it was moved, be it
+ * by a timer that is due at the same time; so is the cancel of the task. A spawned task sees what
+ * its opener sees around the scope, also one that a member has spawned from another worker, and no
+ * outer scope's end comes before its tasks' ends. coir_deadline_passed says so for the blocks whose
+ * time it was, and coir_task_deadline which of a task's own is the nearest up to the innermost
+ * shield. */
 #include <coir.h>
+#include <coir/loop.h>
 #include <coir/sim.h>
 #include <errno.h>
 #include <string.h>
@@ -134,6 +135,38 @@ static void walk_under_deadline(const struct node *outer, int depth)
     MUST(!coir_deadline_passed(block) || node.when <= coir_now());
 }
 
+/* A deadline, and a timer of the worker's loop that is due at the same time and moves it to a later
+ * one. */
+struct postponed {
+    struct node node;
+    coir_cancel_scope *block;
+};
+
+static void postpone(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    struct postponed *self = arg;
+    (void)loop, (void)timer;
+    if (coir_deadline_passed(self->block))
+        return;
+    self->node.when += 1 + some_time();
+    coir_deadline_move(self->block, self->node.when);
+}
+
+static void sleep_under_postponed(const struct node *outer)
+{
+    struct postponed self = {.node = {outer, DEADLINE, COIR_NEVER, NULL}};
+    coir_timer timer = {0};
+    coir_time delay = some_time(), begin, until;
+    coir_timer_start(coir_worker_loop(), &timer, delay, postpone, &self);
+    self.node.when = coir_in(delay);
+    COIR_DEADLINE_AS(block, self.node.when);
+    self.block = block;
+    begin = coir_now();
+    until = begin + 2 * some_time();
+    check_call(&self.node, begin, until, coir_sleep_until(until));
+    coir_timer_stop(coir_worker_loop(), &timer);
+}
+
 static void walk_shielded(const struct node *outer, int depth)
 {
     const struct node node = {outer, SHIELD, COIR_NEVER, NULL};
@@ -210,6 +243,7 @@ static void walk(const struct node *node, int depth)
         case 2: walk_shielded(node, depth + 1); break;
         case 3: walk_in_scope(node, depth + 1); break;
         case 4: spawn_beside(node, depth + 1); break;
+        case 5: (below(8) ? sleep_a_while : sleep_under_postponed)(node); break;
         default: sleep_a_while(node);
         }
     }
