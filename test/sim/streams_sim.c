@@ -3,8 +3,9 @@
  * worker with bytes unread; connections, filters over connections, and duplexes. Nothing fails here
  * but the deadlines, and clients that reset: every byte comes once, in its place, every task ends,
  * and a reset is told as one, after the bytes that came before it. A server that closes with bytes
- * unread resets, too, whoever has them. A limit of the peer's time that
- * was set on a connection holds for the filter that is put over it. */
+ * unread resets, too, whoever has them. What a filter keeps is sent by whichever worker has it. A
+ * limit of the peer's time that was set on a connection holds for the filter that is put over it.
+ */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -18,7 +19,9 @@ enum { CLIENTS = 3, TALKS = 3, LEFT_MOST = 1500, PIECES = 3 };
 enum { TOTAL_MOST = 40000, LITTLE = 1000 /* where much takes long: in pieces of a few bytes */ };
 
 static coir_host *server;
-static int talks_left, in_memory; /* of each client, the first */
+static int talks_left, in_memory;    /* of each client, the first */
+static size_t full[CLIENTS * TALKS]; /* how much a server has sent that keeps bytes; 0: not yet */
+static uint8_t fulls;
 
 /* What the first bytes of a connection say: how much each side is going to say; whether each
  * half-closes after its last byte, and the other reads its end; whether it goes through filters,
@@ -28,6 +31,7 @@ struct terms {
     uint8_t half_closes, is_masked, is_in_memory;
     uint8_t resets; /* the client sends some of it and resets; it hears nothing */
     uint8_t drops;  /* the server closes with bytes unread: the client hears a reset */
+    uint8_t fills;  /* the server hands over a filter that keeps bytes. Its place in `full`, or 0 */
 };
 
 struct talk {
@@ -436,12 +440,61 @@ static int hear_drop(struct talk *talk)
     return must_be_reset(talk, n == 0 ? -COIR_EEND : (int)n);
 }
 
+/* Whoever has the stream next neither reads nor writes. */
+static int wait_for_the_client(void *arg)
+{
+    struct talk *talk = arg;
+    int rc = coir_stream_wait(talk->stream, COIR_HANGUP);
+    coir_close(talk->stream);
+    return rc > 0 || rc == -ECONNRESET ? 0 : rc < 0 ? rc : -EPROTO;
+}
+
+/* The server's. No more fits into the connection: what the filter is given then, it keeps. */
+static int fill(struct talk *talk, size_t *ret_sent)
+{
+    static const char data[9000];
+    ssize_t n;
+    size_t sent = 0;
+    while ((n = coir_try_write(talk->stream, data, sizeof data)) > 0)
+        sent += (size_t)n;
+    int rc = n == -EAGAIN ? put_mask(&talk->stream) : (int)n;
+    if (rc < 0 || (n = coir_try_write(talk->stream, data, MASK_ROOM / 2)) < 0)
+        return rc < 0 ? rc : (int)n;
+    *ret_sent = sent + (size_t)n;
+    if ((rc = detach(talk)) < 0)
+        return rc;
+    COIR_SCOPE(elsewhere);
+    rc = coir_go_anywhere(elsewhere, wait_for_the_client, talk);
+    return rc < 0 ? rc : coir_scope_wait(elsewhere);
+}
+
+/* The client's: all must come. */
+static int hear_all(struct talk *talk, const size_t *sent)
+{
+    static char data[9000];
+    int rc = 0;
+    while (rc == 0 && *sent == 0)
+        rc = coir_sleep_for(COIR_MS);
+    ssize_t n = rc;
+    while (n >= 0 && talk->heard < *sent)
+        if ((n = coir_read(talk->stream, data, sizeof data)) > 0)
+            talk->heard += (size_t)n;
+        else if (n == 0)
+            n = -COIR_EEND;
+    must_be(n < 0 || talk->heard == *sent);
+    rc = n < 0 ? (int)n : coir_tcp_set_option(talk->stream, COIR_TCP_RESET_ON_CLOSE, 1);
+    coir_close(talk->stream);
+    return rc;
+}
+
 static struct terms draw_terms(bool is_in_memory)
 {
     struct terms terms = {
         .half_closes = below(3) == 0, .is_masked = below(4) == 0, .is_in_memory = is_in_memory};
     terms.resets = below(4) == 0 && !terms.is_masked && !is_in_memory;
     terms.drops = !terms.resets && !terms.is_masked && !is_in_memory && below(6) == 0;
+    if (terms.is_masked && !is_in_memory && below(4) == 0)
+        terms.fills = ++fulls;
     terms.total = (uint16_t)below(terms.is_masked || is_in_memory ? LITTLE : TOTAL_MOST);
     return terms;
 }
@@ -461,6 +514,8 @@ static int serve_one(void *arg)
         return n == -ECONNRESET ? drop(stream) : (int)n;
     if (terms.drops)
         return drop_unread(stream);
+    if (terms.fills)
+        return fill(&(struct talk){.stream = stream, .is_masked = true}, &full[terms.fills - 1]);
     struct talk talk = {.stream = stream, .first = below(terms.total + 1u)};
     return terms.resets ? hear_reset(&talk) : hold_talk(stream, &terms);
 }
@@ -510,6 +565,7 @@ static int talk_once(bool is_in_memory)
     struct talk talk = {.stream = stream, .total = terms.total};
     if (rc >= 0)
         rc = terms.drops    ? hear_drop(&talk)
+             : terms.fills  ? hear_all(&talk, &full[terms.fills - 1])
              : terms.resets ? send_and_reset(&talk)
                             : hold_talk(stream, &terms);
     return rc < 0 ? rc : coir_scope_wait(scope);
@@ -543,6 +599,8 @@ static int be_clients(void *arg)
 int scenario(coir_sim *sim)
 {
     talks_left = CLIENTS * TALKS;
+    memset(full, 0, sizeof full);
+    fulls = 0;
     in_memory = below(2) ? 0 : (int)below(TALKS + 1);
     if (!(server = coir_sim_host(sim, "server", serve, NULL)))
         return -ENOMEM;
