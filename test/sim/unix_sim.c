@@ -13,7 +13,8 @@
  *    Of two that are sent at once, one that asks for what Unix sockets do not have is not sent, nor
  *    is what is behind it.
  * 4. Each end of a connection knows the process at the other one, whoever's it is by then.
- * 5. In the end, when nothing fails any more, everybody is served, and nothing is left open. */
+ * 5. A send that waits for room ends with -ECANCELED, soon, when its socket is closed.
+ * 6. In the end, when nothing fails any more, everybody is served, and nothing is left open. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/unix.h>
@@ -431,6 +432,63 @@ static int receive_all(void *arg)
     return 0;
 }
 
+/* ---- a close while a send waits ---- */
+
+struct full {
+    coir_udp *udp;
+    coir_address to;
+    bool many, begun;
+};
+
+static ssize_t send_to_full(struct full *full)
+{
+    char byte = 'x';
+    coir_datagram one = COIR_DATAGRAM;
+    one.data = &byte;
+    one.len = 1;
+    one.peer = full->to;
+    return full->many ? coir_udp_send_many(full->udp, &one, 1)
+                      : coir_udp_send_to(full->udp, &byte, 1, &full->to);
+}
+
+static int send_until_closed(void *arg)
+{
+    struct full *full = arg;
+    full->begun = true;
+    MUST_BE(send_to_full(full), -ECANCELED);
+    return 0;
+}
+
+static void fill_queue(struct full *full)
+{
+    ssize_t n;
+    do {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        n = send_to_full(full);
+    } while (n >= 0);
+    MUST_BE(n, -ETIME);
+}
+
+static void close_full(void)
+{
+    coir_udp *sink;
+    struct full full = {.many = below(2)};
+    char name[ADDRESS_MOST];
+    open_udp("unix:@", NULL, &sink);
+    open_udp("unix:@", NULL, &full.udp);
+    MUST(coir_udp_local(sink, name, sizeof name) > 0);
+    MUST_BE(coir_address_parse(name, &full.to), 0);
+    fill_queue(&full);
+    COIR_SCOPE(scope);
+    MUST_BE(coir_go(scope, send_until_closed, &full), 0);
+    while (!full.begun || below(2))
+        MUST_BE(coir_sleep_for((coir_time)below(COIR_MS)), 0);
+    coir_udp_close(full.udp);
+    COIR_DEADLINE(coir_in(COIR_S));
+    MUST_BE(coir_scope_wait(scope), 0);
+    coir_udp_close(sink);
+}
+
 /* ---- all of it ---- */
 
 static double part_of(double most)
@@ -471,7 +529,10 @@ static int play(void *arg)
         MUST_BE(coir_go_anywhere(scope, be_a_client, (void *)i), 0);
     for (uintptr_t i = 0; i < SENDERS; i++)
         MUST_BE(coir_go_anywhere(scope, be_a_sender, (void *)i), 0);
-    return coir_scope_wait(scope);
+    int rc = coir_scope_wait(scope);
+    if (below(4) == 0)
+        close_full();
+    return rc;
 }
 
 int scenario(coir_sim *sim)
