@@ -33,7 +33,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { WORKERS_MOST = 3, THREADS = 3, ACTS_MOST = 6, ROOM = 2 };
+enum { WORKERS_MOST = 3, THREADS = 3, ACTS_MOST = 6, ROOM = 2, RUNS = 40 };
 static const coir_time patience = 30 * COIR_S;
 
 static coir_time some_time(void)
@@ -423,6 +423,23 @@ static void look_for_deadlock(enum coir_log_level level, const char *line, void 
     talk.all_lines += strstr(line, "waits for all of ") != NULL;
 }
 
+/* Ends while the other workers look at an alert, that of the stop: they must see the next one. */
+static int end_soon(void *arg)
+{
+    (void)arg;
+    MUST_BE(coir_sleep_for(1), 0); /* they sleep */
+    coir_runtime_stop(talk.runtime);
+    for (uint64_t points = below(200); points; points--)
+        coir_now();
+    return 0;
+}
+
+static void run_shortly(void)
+{
+    for (int i = 0; i < RUNS; i++)
+        MUST_BE(coir_runtime_run(talk.runtime, end_soon, NULL), 0);
+}
+
 /* The worker that the caller drives looks again when something may be due. */
 static int drive(coir_task_fn *fn)
 {
@@ -474,6 +491,8 @@ static int use_runtime(void *arg)
         run_beside_threads(driven);
         MUST_BE(talk.deadlock_lines, 0);
     }
+    if (below(2) == 0)
+        run_shortly();
     coir_runtime_free(talk.runtime);
     coir_channel_free(talk.channel);
     return 0;

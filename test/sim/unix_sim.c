@@ -530,7 +530,7 @@ static int play(void *arg)
     for (uintptr_t i = 0; i < SENDERS; i++)
         MUST_BE(coir_go_anywhere(scope, be_a_sender, (void *)i), 0);
     int rc = coir_scope_wait(scope);
-    if (below(10) == 0)
+    if (below(20) == 0)
         close_full();
     return rc;
 }
