@@ -474,6 +474,17 @@ static bool may_break(const struct end *end, int rc)
             rc == -COIR_EEND);
 }
 
+/* On the worker that the streams belong to: their other end may have been sent, and not taken. */
+static void refuse_more(struct end *end)
+{
+    coir_stream *left;
+    if (end->side == 0 || !end->pair->way)
+        return;
+    coir_channel_close(end->pair->way);
+    if (coir_channel_try_recv(end->pair->way, &left) == 0)
+        coir_close(left);
+}
+
 static int play_end(struct actor *actor)
 {
     static int (*const ways[])(struct end * end) = {by_loop, by_two_tasks, by_writing_first,
@@ -485,6 +496,7 @@ static int play_end(struct actor *actor)
     if (rc == 0)
         rc = ways[end.pair->manners[end.side]](&end);
     coir_close(end.stream);
+    refuse_more(&end);
     coir_event_set(&end.pair->all_came[end.side]); /* or given up */
     coir_event_set(&end.pair->all_read[end.side]);
     coir_event_set(&end.pair->stuck[end.side]);
@@ -500,13 +512,8 @@ static int play_end(struct actor *actor)
 static void end_connections(struct act *act)
 {
     struct connections *all = act->own;
-    for (int i = 0; i < all->count; i++) {
-        struct pair *pair = &all->pairs[i];
-        coir_stream *left;
-        coir_listener_close(pair->listener);
-        if (coir_channel_try_recv(pair->way, &left) == 0)
-            coir_close(left);
-    }
+    for (int i = 0; i < all->count; i++)
+        coir_listener_close(all->pairs[i].listener);
 }
 
 static void free_connections(struct act *act)
