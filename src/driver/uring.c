@@ -142,8 +142,7 @@ static void end(struct ci_driver *driver)
     struct ci_uring *uring = ci_uring_of(driver);
     for (bool asked = false; uring->used;) {
         asked = asked || request_cancel_of_all(uring);
-        bool sleeps =
-            asked && uring->used > uring->lazy; /* the requests may have reaped the last */
+        bool sleeps = asked && uring->used > uring->lazy; /* the next enter completes lazy ones */
         ci_uring_turn(uring, sleeps, sleeps ? -1 : 0);
     }
     while (uring->open && !ci_ring_submitted(&uring->ring)) /* closes */

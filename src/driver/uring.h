@@ -95,7 +95,7 @@ struct ci_uring {
     struct ci_ring ring;
     bool open;         /* there is a ring */
     bool wakeup_armed; /* the poll of `wakeup`; without it no wait sleeps */
-    bool reaping;      /* completions, or a list of operations, are being walked */
+    bool reaping;      /* completions are being walked */
     int failed_waits;  /* in a row */
     int refused;       /* the error for which the ring was given up, or 0: uring_refused.c */
     struct ci_ring_buffers buffers;

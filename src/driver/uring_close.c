@@ -18,7 +18,6 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
     for (bool asked = false;;) { /* refused cancels are repeated by ci_uring_retry_cancel */
         const struct ci_uring_slot *slot = &uring->slots[fd];
         bool waits = receive_too && slot->receive, lazy = false, all = true;
-        uring->reaping = true; /* the list is being walked */
         if (waits && !asked)
             all = ci_uring_request_cancel(uring, slot->receive);
         for (struct ci_op *op = slot->ops; op; op = op->next)
@@ -30,7 +29,6 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
                 if (!asked)
                     all &= ci_uring_request_cancel(uring, (uint32_t)op->result);
             }
-        uring->reaping = false;
         if (!waits && !lazy)
             return;
         asked |= all;

@@ -7,21 +7,27 @@
 
 enum { SQE_TRIES = 16 };
 
+/* Makes the kernel take what is in the ring. An enter lets requests complete, too. */
+static void submit(struct ci_uring *uring, bool enters)
+{
+    if (enters) {
+        ci_uring_enter(uring, false, 0);
+        return;
+    }
+    ci_ring_submit(&uring->ring);
+    ci_uring_note_submitted(uring);
+}
+
 /* It never reaps: whoever asks is in the middle of a change, and what reaping ends or starts again
  * might be what is being changed. */
 struct io_uring_sqe *ci_uring_sqe(struct ci_uring *uring)
 {
     struct io_uring_sqe *sqe = uring->open ? ci_ring_entry(&uring->ring) : NULL;
     for (int tries = 0; ci_unlikely(!sqe) && uring->open && tries < SQE_TRIES; tries++) {
-        if (uring->reaping || tries > 0) {
-            /* it lets requests complete, too. Reaping repeats cancels that were refused because
-             * their requests are about to: more of them than there are SQEs would be refused again
-             * at once, and reaping would never end */
-            ci_uring_enter(uring, false, 0);
-        } else {
-            ci_ring_submit(&uring->ring);
-            ci_uring_note_submitted(uring);
-        }
+        /* reaping repeats cancels that were refused because their requests are about to complete:
+         * more of them than there are SQEs would be refused again at once, and reaping would never
+         * end */
+        submit(uring, uring->reaping || tries > 0);
         sqe = ci_ring_entry(&uring->ring);
     }
     return sqe;
@@ -30,13 +36,9 @@ struct io_uring_sqe *ci_uring_sqe(struct ci_uring *uring)
 void ci_uring_reap_for_room(struct ci_uring *uring)
 {
     for (int tries = 0; !ci_ring_has_room(&uring->ring) && tries < SQE_TRIES; tries++) {
-        ci_ring_submit(&uring->ring);
-        ci_uring_note_submitted(uring);
-        if (tries > 0) {
-            /* a full completion queue makes the kernel refuse submissions */
-            ci_uring_enter(uring, false, 0);
+        submit(uring, tries > 0);
+        if (tries > 0) /* a full completion queue makes the kernel refuse submissions */
             uring->reap(uring);
-        }
     }
 }
 
