@@ -136,8 +136,10 @@ static int make_metrics(struct metrics *metrics)
         room = (int64_t)(metrics->size - metrics->len);
         len = coir_metrics_text(runtime, metrics->text + metrics->len, (size_t)room);
     }
-    metrics->len += len < 0 ? 0 : (size_t)len;
-    return len < 0 ? (int)len : 0;
+    if (len < 0)
+        return (int)len;
+    metrics->len += (size_t)len;
+    return 0;
 }
 
 static int respond_metrics(coir_response *res)
