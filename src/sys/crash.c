@@ -18,12 +18,10 @@
 
 static struct fatal {
     int number;
-    const char *name;
     struct sigaction before;
     bool installed;
-} signals[] = {{.number = SIGSEGV, .name = "SIGSEGV"}, {.number = SIGBUS, .name = "SIGBUS"},
-               {.number = SIGILL, .name = "SIGILL"},   {.number = SIGFPE, .name = "SIGFPE"},
-               {.number = SIGSYS, .name = "SIGSYS"},   {.number = SIGABRT, .name = "SIGABRT"}};
+} signals[] = {{.number = SIGSEGV}, {.number = SIGBUS}, {.number = SIGILL},
+               {.number = SIGFPE},  {.number = SIGSYS}, {.number = SIGABRT}};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for writers; handlers do without it */
 static struct ci_crash_watch *watches;                   /* a list: handlers follow it */
@@ -86,7 +84,7 @@ static void on_fatal(int number, siginfo_t *info, void *context)
         fatal++;
     ci_fetch_add(&inside, 1);
     if (!ci_forked())
-        tell(fatal->name);
+        tell(ci_crash_name(number));
     ci_fetch_sub(&inside, 1);
     errno = saved;
     pass_on(fatal, info, context);

@@ -2,9 +2,6 @@
  * with a handler of its own does. Real signals of this kind are failures of the seed. */
 #include "sys/crash.h"
 
-#include <signal.h>
-#include <string.h>
-
 #include "sim/kernel/kernel.h"
 #include "sys/lock.h"
 
@@ -25,23 +22,10 @@ void ci_crash_watch_remove(struct ci_crash_watch *watch)
         ci_pause(0);
 }
 
-static const char *name_of(int number)
-{
-    switch (number) {
-    case SIGSEGV: return "SIGSEGV";
-    case SIGBUS: return "SIGBUS";
-    case SIGILL: return "SIGILL";
-    case SIGFPE: return "SIGFPE";
-    case SIGSYS: return "SIGSYS";
-    case SIGABRT: return "SIGABRT";
-    default: return NULL;
-    }
-}
-
 bool ci_kcrash(int number)
 {
     struct ci_kprocess *process = ci_k.process;
-    const char *what = name_of(number);
+    const char *what = ci_crash_name(number);
     if (!what || !process->crash_watches)
         return false;
     while (process->crashing) /* a thread that tells may end the process */
