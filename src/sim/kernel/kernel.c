@@ -12,7 +12,7 @@ static uint32_t one_of(const uint32_t *rates, size_t count)
 static void choose_settings(void)
 {
     static const uint32_t yields[] = {2, 8, 64, 1000}, points[] = {0, 50, 500, 5000},
-                          interrupts[] = {0, 0, 30, 300};
+                          interrupts[] = {0, 0, 30, 300}, spins[] = {2000, 20000, 100000};
     enum { AWAKE_MOST = 100000 }; /* some hundredths of a second */
     static const uint32_t spurious[] = {0, 5, 100}, at_once[] = {0, 2, 8, 1},
                           parts[] = {0, 2, 8, 50}, sizes[] = {1, 4, 7}, lates[] = {0, 2, 10},
@@ -23,6 +23,7 @@ static void choose_settings(void)
         .interrupt_one_in = one_of(interrupts, ci_countof(interrupts)),
         .spurious_one_in = one_of(spurious, ci_countof(spurious)),
         .at_once_one_in = one_of(at_once, ci_countof(at_once)),
+        .spin_most = one_of(spins, ci_countof(spins)),
         .late_one_in = one_of(lates, ci_countof(lates)),
         .part_one_in = one_of(parts, ci_countof(parts)),
         .buffer_sizes = one_of(sizes, ci_countof(sizes)),

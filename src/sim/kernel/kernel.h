@@ -48,7 +48,7 @@ struct ci_kthread {
     void *ready_arg;
     coir_time deadline;
 
-    coir_time spins_until; /* looks again then, or when no other thread can run */
+    coir_time spins_until; /* 0: it does not spin */
 
     struct ci_kprocess *process;
     int number;
@@ -141,6 +141,7 @@ struct ci_kernel {
         /* of state changes, also wake waiters for events that have not changed */
         uint32_t spurious_one_in;
         uint32_t at_once_one_in; /* of segments over a fast link, arrive within the sending call */
+        uint32_t spin_most;      /* ns that a pause of a spinning thread takes */
         uint32_t late_one_in;    /* of acknowledgements, are delayed */
         uint32_t part_one_in;    /* of deliveries, arrive in parts */
         /* socket buffers: 2 KiB, doubled fewer than this many times; 0: 208 KiB */

@@ -12,7 +12,6 @@
 #include "sys/lock.h"
 
 enum { STACK = 256 * 1024, GUARD = 4096, THREADS_MOST = 512 };
-static const coir_time spin_time = 1 * COIR_US;
 
 uint32_t ci_kpoints_left = UINT32_MAX;
 
@@ -105,43 +104,37 @@ static void switch_to(struct ci_kthread *to)
 /* Static, because the current stack may be a small one of the program. */
 static struct ci_kthread *runnable[THREADS_MOST];
 
-/* What find_runnable has seen of the threads that cannot run. */
-struct rest {
-    bool spinning;
-    coir_time deadline; /* the first of those that sleep */
-};
+/* At most `now`: it can run. */
+static coir_time runs_at(const struct ci_kthread *thread, coir_time now)
+{
+    if (thread->waits_for && thread->deadline > now && !thread->ready(thread->ready_arg))
+        return thread->deadline;
+    return thread->spins_until;
+}
 
-static int find_runnable(struct rest *ret_rest)
+/* `*ret_next`: when the first of the others can run. */
+static int find_runnable(coir_time *ret_next)
 {
     int count = 0;
     coir_time now = ci_know();
-    *ret_rest = (struct rest){.deadline = COIR_NEVER};
+    *ret_next = COIR_NEVER;
     ci_list_for_each (node, &ci_k.threads) {
         struct ci_kthread *thread = ci_container_of(node, struct ci_kthread, link);
-        if (thread->waits_for && thread->deadline > now && !thread->ready(thread->ready_arg)) {
-            if (thread->deadline < ret_rest->deadline)
-                ret_rest->deadline = thread->deadline;
-        } else if (thread->spins_until > now) {
-            ret_rest->spinning = true;
-        } else if (count < THREADS_MOST) {
+        coir_time at = runs_at(thread, now);
+        if (at > now)
+            *ret_next = at < *ret_next ? at : *ret_next;
+        else if (count < THREADS_MOST)
             runnable[count++] = thread;
-        }
     }
     return count;
 }
 
-/* When no thread can run. False: nothing is left that could happen, or the time limit is reached;
- * ci_k.outcome says which. */
-static bool let_time_pass(const struct rest *rest)
+/* When no thread can run before `next`. False: nothing is left that could happen, or the time limit
+ * is reached; ci_k.outcome says which. */
+static bool let_time_pass(coir_time next)
 {
-    bool spinning = rest->spinning;
-    coir_time event = ci_world_next_event(ci_k.world),
-              next = spinning                 ? ci_time_after(ci_know(), spin_time)
-                     : event < rest->deadline ? event
-                                              : rest->deadline;
-    if (spinning)
-        ci_list_for_each (node, &ci_k.threads)
-            ci_container_of(node, struct ci_kthread, link)->spins_until = 0;
+    coir_time event = ci_world_next_event(ci_k.world);
+    next = event < next ? event : next;
     ci_k.outcome = next == COIR_NEVER ? -EDEADLK : next > ci_k.time_max ? -ETIME : 0;
     if (ci_k.outcome == 0 && next > ci_k.world->now)
         ci_k.world->now = next;
@@ -160,11 +153,11 @@ static void run_events(void)
  * scenario. */
 static struct ci_kthread *choose(void)
 {
-    struct rest rest;
+    coir_time next;
     int count;
     run_events();
-    while ((count = find_runnable(&rest)) == 0) {
-        if (!let_time_pass(&rest))
+    while ((count = find_runnable(&next)) == 0) {
+        if (!let_time_pass(next))
             return NULL;
         run_events();
     }
@@ -272,13 +265,13 @@ void ci_kpoint_reached(void)
         switch_to(choose());
 }
 
-/* In place of sys/pause.c. */
+/* In place of sys/pause.c. The processor may be another one's meanwhile. */
 void ci_pause(unsigned round)
 {
     (void)round;
     if (!ci_k.thread)
         return;
-    ci_k.thread->spins_until = ci_time_after(ci_know(), spin_time);
+    ci_k.thread->spins_until = ci_kafter(ci_k.settings.spin_most);
     switch_to(choose());
     ci_k.thread->spins_until = 0;
 }
