@@ -48,12 +48,14 @@ enum ci_uring_state {
     CI_URING_ENDED
 };
 
-/* ROOM: a poll for room, in place of a write (uring_complete.c). */
+/* Polls in place of an operation, which is started again when their event comes: ROOM for room, of
+ * a write (uring_complete.c); CLIENT for a connection, of a shared accept. */
 enum ci_uring_use {
     CI_URING_FREE,
     CI_URING_OP,
     CI_URING_LAZY,
     CI_URING_ROOM,
+    CI_URING_CLIENT,
     CI_URING_RECEIVE,
     CI_URING_WAKEUP
 };
@@ -297,6 +299,7 @@ bool ci_uring_submit_message(struct ci_uring *uring, struct ci_uring_slot *slot,
 bool ci_uring_submit_vector(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op,
                             uint8_t opcode);
 bool ci_uring_submit_write(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op);
+bool ci_uring_submit_accept(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op);
 bool ci_uring_submit_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op);
 
 /* A poll that completes only when something changes. */

@@ -136,6 +136,19 @@ static void on_room(struct ci_uring *uring, uint32_t index, int32_t result, bool
         wait_for_room(uring, slot, op);
 }
 
+/* Another process may have accepted the connection: then the accept waits again. */
+static void on_client(struct ci_uring *uring, uint32_t index, int32_t result)
+{
+    struct ci_op *op = uring->entries[index].op;
+    bool cancel_requested = uring->entries[index].cancel_requested;
+    struct ci_uring_slot *slot = &uring->slots[op->fd];
+    ci_uring_free_entry(uring, index);
+    if (result < 0 || cancel_requested)
+        ci_uring_end(uring, slot, op, CI_URING_ENDED, cancel_requested ? -ECANCELED : result);
+    else
+        restart(uring, slot, op);
+}
+
 /* The kernel reports that the peer will send no more (POLLRDHUP) to every poll, asked or not. A
  * poll that did not ask for it waits on, for changes alone: otherwise it would complete again at
  * once. */
@@ -243,6 +256,7 @@ void ci_uring_reap(struct ci_uring *uring)
         case CI_URING_OP: on_op(uring, index, result, flags & IORING_CQE_F_MORE); break;
         case CI_URING_LAZY: on_lazy(uring, index, result); break;
         case CI_URING_ROOM: on_room(uring, index, result, flags & IORING_CQE_F_MORE); break;
+        case CI_URING_CLIENT: on_client(uring, index, result); break;
         case CI_URING_RECEIVE: on_receive(uring, index, result, flags); break;
         case CI_URING_WAKEUP: on_wakeup(uring, index, flags); break;
         case CI_URING_FREE: break;

@@ -78,8 +78,7 @@ bool ci_uring_start_ours(struct ci_uring *uring, struct ci_uring_slot *slot, str
         /* what is in the backlog needs no enter of its own */
         if ((op->result = (int32_t)ci_op_attempt(op)) != -EAGAIN)
             return true;
-        if ((submitted = ci_uring_submit(uring, slot, op, IORING_OP_ACCEPT, &sqe)))
-            sqe->accept_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+        submitted = ci_uring_submit_accept(uring, slot, op);
         break;
     case CI_OP_CONNECT:
         if ((submitted = ci_uring_submit(uring, slot, op, IORING_OP_CONNECT, &sqe))) {

@@ -122,6 +122,22 @@ bool ci_uring_submit_write(struct ci_uring *uring, struct ci_uring_slot *slot, s
     return true;
 }
 
+/* The kernel wakes one of the accepts of a socket for each connection, and counts as woken one that
+ * is being cancelled, or whose ring is not entered. Polls are woken beside it. */
+bool ci_uring_submit_accept(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
+{
+    struct io_uring_sqe *sqe;
+    if (!ci_uring_submit(uring, slot, op, op->shared ? IORING_OP_POLL_ADD : IORING_OP_ACCEPT, &sqe))
+        return false;
+    if (op->shared) {
+        uring->entries[op->result].use = CI_URING_CLIENT;
+        sqe->poll32_events = POLLIN;
+    } else {
+        sqe->accept_flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+    }
+    return true;
+}
+
 bool ci_uring_submit_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
     struct io_uring_sqe *sqe;

@@ -26,8 +26,9 @@
  * again at once. If it does not, it may be woken, alone, for a connection that others wait for. The
  * driver tells (`unwanted`), the connection becomes a spare, and the worker is registered no more.
  *
- * A shared listener is registered with epoll so that its workers are woken beside one of the other
- * process, not in its place: a worker that is busy would keep the connection from that one.
+ * A shared listener is registered so that its workers are woken beside one of the other process,
+ * not in its place: a worker that is busy, or whose accept is withdrawn, would keep the connection
+ * from that one. On io_uring it has polls instead of accepts.
  *
  * A listener is shut while it is paused, or full: accepts wait for it to open (admission.c). A
  * pause withdraws the accepts that wait in the drivers. When it becomes full they stay: one that

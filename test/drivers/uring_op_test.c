@@ -145,6 +145,65 @@ CONFORM(a_vector_reads_the_end_of_a_stream)
     close_pair();
 }
 
+/* ---- a listener that another process has, too; real drivers alone ---- */
+
+static int connect_a_client(void)
+{
+    struct sockaddr_storage address = listener_address();
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(connect(client, (struct sockaddr *)&address, sizeof(struct sockaddr_in)), 0);
+    return client;
+}
+
+static void start_accept(struct ci_driver *driver, struct counted *counted, bool shared)
+{
+    env.driver = driver;
+    CHECK(!start(
+        counted,
+        (struct ci_op){.fd = env.listener, .kind = CI_OP_ACCEPT, .len = serial, .shared = shared}));
+    driver->kind->wait(driver, 0); /* the kernel knows of it */
+}
+
+static void check_accepted(struct ci_driver *driver, const struct counted *counted, int client)
+{
+    env.driver = driver;
+    CHECK(completes_soon(counted));
+    CHECK(counted->op.result >= 0);
+    close_fd(counted->op.result);
+    close(client);
+}
+
+/* The successor is another driver here. The shared accept comes first in the kernel's list. It is
+ * cancelled after the kernel has woken it, before its driver has seen that; or it finds that the
+ * other one has the connection. */
+static void shared_accept_body(void)
+{
+    struct ci_driver *old = env.driver, *successor;
+    open_another(&successor);
+    close_pair();
+    for (int i = 0; i < 10; i++) {
+        struct counted leaving, accepting;
+        start_accept(old, &leaving, true);
+        start_accept(successor, &accepting, false);
+        int client = connect_a_client();
+        env.driver = old;
+        if (i % 2 == 0) {
+            CHECK_EQ(stop(&leaving), -ECANCELED);
+            check_accepted(successor, &accepting, client);
+            continue;
+        }
+        check_accepted(successor, &accepting, client);
+        old->kind->wait(old, 0);
+        CHECK(!leaving.done);
+        check_accepted(old, &leaving, connect_a_client());
+    }
+    successor->kind->forget(successor, env.listener);
+    successor->kind->free(successor);
+    env.driver = old;
+}
+
+ON_REAL(a_shared_accept_takes_no_wake_up_from_another, shared_accept_body)
+
 /* ---- numbers that come back; real drivers alone ---- */
 
 /* A second driver has accepted from a listener that the first closes, and learns of the next one at
