@@ -54,7 +54,7 @@ struct coir_host {
     /* on a kernel */
     struct ci_kprocess *process;
     int32_t result;
-    bool stopped; /* also before there was a runtime */
+    unsigned stops; /* requested before there was a runtime */
 };
 
 /* Ends all hosts, audits and frees them: 0; -COIR_ELEFT; another error if a host does not end. Its

@@ -9,7 +9,6 @@
 #include "task/audit.h"
 #include "task/current.h"
 #include "task/local.h"
-#include "task/run_state.h"
 #include "task/runtime.h"
 
 static int open_kernel(struct coir_sim *sim)
@@ -28,26 +27,27 @@ static void close_kernel(void)
     ci_sim_kernel->close();
 }
 
-static int make_runtime(coir_host *host)
+static int make_runtime(const coir_host *host, coir_runtime **ret_runtime)
 {
     coir_config config = host->sim->config;
     config.driver = host->sim->options.driver;
     config.allocator = &host->node->allocator;
-    return coir_runtime_new(&config, &host->runtime);
+    return coir_runtime_new(&config, ret_runtime);
 }
 
 static void *run_host(void *arg)
 {
     coir_host *host = arg;
-    host->result = make_runtime(host);
+    coir_runtime *runtime;
+    host->result = make_runtime(host, &runtime);
     if (host->result < 0)
         return NULL;
     host->node->boots = false;
-    if (host->stopped)
-        coir_runtime_stop(host->runtime);
-    host->result = coir_runtime_run(host->runtime, host->fn, host->arg);
-    ci_runtime_audit(host->runtime, ci_host_leave, host->node);
-    coir_runtime *runtime = host->runtime;
+    host->runtime = runtime;
+    for (; host->stops; host->stops--)
+        coir_runtime_stop(runtime);
+    host->result = coir_runtime_run(runtime, host->fn, host->arg);
+    ci_runtime_audit(runtime, ci_host_leave, host->node);
     host->runtime = NULL;
     coir_runtime_free(runtime);
     return NULL;
@@ -76,23 +76,20 @@ static void stop_runtime(void *runtime)
     coir_runtime_stop(runtime);
 }
 
-static void cancel_run(void *runtime)
-{
-    ci_run_cancel(runtime);
-}
-
 static void stop(coir_host *host)
 {
-    host->stopped = true;
     if (host->runtime)
         ci_sim_kernel->as(host->process, stop_runtime, host->runtime);
+    else
+        host->stops++;
 }
 
+/* The second stop does not wait for background tasks. ci_run_cancel would be lost on a runtime
+ * whose run has not begun yet. */
 static void cancel(coir_host *host)
 {
-    host->stopped = true;
-    if (host->runtime)
-        ci_sim_kernel->as(host->process, cancel_run, host->runtime);
+    stop(host);
+    stop(host);
 }
 
 static int step(struct coir_sim *sim)

@@ -9,6 +9,7 @@
 
 #include "base/sanitizer.h"
 #include "harness.h"
+#include "scenario/host.h"
 #include "sim/kernel/kernel.h"
 #include "sys/call.h"
 #include "sys/stack_guard.h"
@@ -210,6 +211,44 @@ TEST(a_thread_that_spins_ends_the_run)
         CHECK_EQ(waitpid(child, &status, 0), child);
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     }
+}
+
+/* ---- a crash before the run ---- */
+
+static int sleep_long(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(3600 * COIR_S);
+}
+
+/* As soon as the other host has made its runtime: with some seeds its run has not begun. */
+static int crash_early(void *arg)
+{
+    coir_sim *sim = arg;
+    coir_host *host = coir_sim_host(sim, "crashed", sleep_long, NULL);
+    CHECK(host);
+    while (!host->runtime)
+        coir_sleep_for(1);
+    coir_sim_crash(sim, host);
+    coir_sleep_for(COIR_S);
+    CHECK(coir_host_is_down(host));
+    return 0;
+}
+
+static int crashing(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    return coir_sim_host_main(sim, "fate", crash_early, sim);
+}
+
+TEST(a_crash_between_a_runtimes_making_and_its_run_is_not_lost)
+{
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        for (uint64_t seed = 1; seed <= 500; seed++) {
+            coir_sim_options options = test_sim_options(seed, (unsigned)(1 + seed % 3));
+            options.driver = drivers[i];
+            CHECK_EQ(coir_sim_run(&options, crashing, NULL, NULL), 0);
+        }
 }
 
 /* ---- what is left ---- */
