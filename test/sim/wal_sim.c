@@ -215,7 +215,8 @@ static int befall(void *arg)
     }
     coir_sim_faults(w.sim, NULL, (coir_faults){0});
     uint32_t before = w.acknowledged;
-    coir_sleep_for(2 * COIR_S);
+    if (coir_sleep_for(2 * COIR_S) < 0)
+        return -ECANCELED; /* the simulation has given up, and says why */
     MUST(w.acknowledged > before || w.count == RECORDS_MOST); /* it goes on */
     w.ends = true;
     while (!coir_host_is_down(w.host))
