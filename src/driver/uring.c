@@ -15,7 +15,8 @@ static void dispatch_watch(struct ci_uring *uring, struct ci_op *op)
     struct ci_uring_slot *slot = &uring->slots[op->fd];
     ci_uring_link(uring, slot, op, CI_URING_WAITING);
     uring->watching = op;
-    op->done(op);
+    if (op->result) /* else it could not be polled again until now */
+        op->done(op);
     if (uring->watching != op)
         return; /* it was cancelled */
     uring->watching = NULL;
@@ -80,7 +81,7 @@ static int wait_ops(struct ci_driver *driver, coir_time deadline)
     coir_time timeout = sleeps ? ci_time_timeout(deadline, ci_clock_now()) : 0;
     sleeps &= timeout != 0;
     int rc = 0;
-    if (sleeps || ci_ring_busy(&uring->ring))
+    if (sleeps || uring->cancels_due || ci_ring_busy(&uring->ring))
         rc = ci_uring_turn(uring, sleeps, timeout);
     else
         ci_uring_reap(uring);
@@ -121,28 +122,26 @@ static int begin(struct ci_driver *driver)
     return uring->open ? 0 : open_ring(uring);
 }
 
-/* Requests the cancel of everything in flight. False: there was no SQE for some of it. */
-static bool request_cancel_of_all(struct ci_uring *uring)
+static void request_cancel_of_all(struct ci_uring *uring)
 {
-    bool all = true;
     for (uint32_t i = 1; i < uring->entry_count; i++) {
         struct ci_uring_entry *entry = &uring->entries[i];
         ci_check(entry->use != CI_URING_OP || !entry->op, "uring.h 2"); /* nothing is pending */
         if (entry->use == CI_URING_WAKEUP)
             entry->fd = -1;
         if (entry->use != CI_URING_FREE)
-            all &= ci_uring_request_cancel(uring, i);
+            ci_uring_request_cancel(uring, i);
     }
-    return all;
 }
 
 /* Waits until nothing is in flight, and closes the ring, which belongs to this thread. */
 static void end(struct ci_driver *driver)
 {
     struct ci_uring *uring = ci_uring_of(driver);
-    for (bool asked = false; uring->used;) {
-        asked = asked || request_cancel_of_all(uring);
-        bool sleeps = asked && uring->used > uring->lazy; /* the next enter completes lazy ones */
+    if (uring->used)
+        request_cancel_of_all(uring);
+    while (uring->used) {
+        bool sleeps = uring->used > uring->lazy; /* the next enter completes lazy ones */
         ci_uring_turn(uring, sleeps, sleeps ? -1 : 0);
     }
     while (uring->open && !ci_ring_submitted(&uring->ring)) /* closes */

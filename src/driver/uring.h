@@ -65,7 +65,8 @@ struct ci_uring_entry {
     struct ci_op *op; /* NULL: orphaned. Of a lazy write: it posted a completion */
     /* of a receive or the wake-up: its descriptor; -1: orphaned. Free or lazy: the next of these */
     coir_fd fd;
-    uint32_t generation : 24, use : 7, cancel_requested : 1;
+    uint32_t generation : 24, use : 6, cancel_requested : 1;
+    uint32_t cancel_due : 1; /* its cancel has got no SQE */
 };
 
 /* A descriptor. Buffers are counted from 1. What was read ahead by another driver (`adopted`) is
@@ -113,6 +114,7 @@ struct ci_uring {
     uint32_t lazy;                  /* how many */
     bool lazy_due; /* one must not be delayed any more: the next wait does not sleep */
     struct ci_op *ended, **ended_tail;
+    bool cancels_due;             /* of some entries: the next turn repeats them */
     bool close_queued;            /* closes, or ends of receives, that no enter has carried out */
     const struct ci_op *watching; /* the watch whose `done` is being called */
     /* by index of the SQE; the kernel has read them when an enter returns */
@@ -200,8 +202,11 @@ void ci_uring_free_entry(struct ci_uring *uring, uint32_t index);
 uint64_t ci_uring_user_data(const struct ci_uring *uring, uint32_t index);
 bool ci_uring_is_live(const struct ci_uring *uring, uint64_t user_data);
 
-/* Requests the cancel of an entry. False: there is no SQE for it now. */
+/* Requests the cancel of an entry. False: there is no SQE for it now; the next turn repeats it. */
 bool ci_uring_request_cancel(struct ci_uring *uring, uint32_t index);
+
+/* Called when `cancels_due`. */
+void ci_uring_repeat_cancels(struct ci_uring *uring);
 
 /* Called when the kernel has refused a cancel: the request may still wait. */
 void ci_uring_retry_cancel(struct ci_uring *uring, uint64_t user_data);

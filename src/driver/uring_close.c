@@ -15,11 +15,11 @@
  * `receive_too`, has ended its receive. */
 static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
 {
-    for (bool asked = false;;) { /* refused cancels are repeated by ci_uring_retry_cancel */
+    for (bool asked = false;; asked = true) { /* the driver repeats cancels that were refused */
         const struct ci_uring_slot *slot = &uring->slots[fd];
-        bool waits = receive_too && slot->receive, lazy = false, all = true;
+        bool waits = receive_too && slot->receive, lazy = false;
         if (waits && !asked)
-            all = ci_uring_request_cancel(uring, slot->receive);
+            ci_uring_request_cancel(uring, slot->receive);
         for (struct ci_op *op = slot->ops; op; op = op->next)
             if (ci_uring_is_lazy(uring, op)) { /* the next enter completes it */
                 ci_uring_set_due(uring, op);
@@ -27,12 +27,11 @@ static void settle(struct ci_uring *uring, coir_fd fd, bool receive_too)
             } else if (op->pending == CI_URING_IN_FLIGHT) {
                 waits = true;
                 if (!asked)
-                    all &= ci_uring_request_cancel(uring, (uint32_t)op->result);
+                    ci_uring_request_cancel(uring, (uint32_t)op->result);
             }
         if (!waits && !lazy)
             return;
-        asked |= all;
-        bool sleeps = waits && !lazy && all;
+        bool sleeps = waits && !lazy;
         /* if the ring is given up, nothing is in flight any more */
         ci_uring_turn(uring, sleeps, sleeps ? -1 : 0);
     }
@@ -74,7 +73,8 @@ static struct ci_op *take_waiting(struct ci_uring *uring, coir_fd fd, bool *ret_
     }
 }
 
-/* Takes those that have ended, too. A reader that is READY gets no bytes, but -ECANCELED. */
+/* Takes those that have ended, too. A reader that is READY gets no bytes, and a watch
+ * no events, but -ECANCELED. */
 static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op *taken)
 {
     struct ci_op *op, **at = &uring->ended;
@@ -84,7 +84,7 @@ static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op
             continue;
         }
         *at = op->next;
-        if (op->pending == CI_URING_READY)
+        if (op->pending == CI_URING_READY || op->kind == CI_OP_WATCH)
             op->result = -ECANCELED;
         op->next = taken;
         taken = op;
@@ -136,7 +136,9 @@ void ci_uring_close(struct ci_driver *driver, coir_fd fd)
     /* TSan sees only closes that are calls */
     bool by_call = ci_sanitizer == CI_THREAD_SANITIZER;
     bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, by_call);
-    if (asked && !by_call && (sqe = ci_uring_sqe(uring))) {
+    while (asked && !by_call && uring->open && !(sqe = ci_uring_sqe(uring)))
+        ci_uring_turn(uring, false, 0); /* the ring may name the descriptor; it may be given up */
+    if (sqe) {
         sqe->opcode = IORING_OP_CLOSE; /* after the cancels, in the order of submission */
         sqe->fd = fd;
         sqe->flags = IOSQE_CQE_SKIP_SUCCESS;

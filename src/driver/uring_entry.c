@@ -86,8 +86,8 @@ uint32_t ci_uring_prepare(struct ci_uring *uring, enum ci_uring_use use, struct 
     uring->used++;
     entry->op = op;
     entry->fd = fd;
-    entry->use = use & 0x7f;
-    entry->cancel_requested = false;
+    entry->use = use & 0x3f;
+    entry->cancel_requested = entry->cancel_due = false;
     entry->generation++;
     sqe->opcode = opcode;
     sqe->fd = fd;
@@ -117,14 +117,27 @@ bool ci_uring_request_cancel(struct ci_uring *uring, uint32_t index)
     uring->entries[index].cancel_requested = true;
     uint64_t user_data = ci_uring_user_data(uring, index);
     struct io_uring_sqe *sqe = ci_uring_sqe(uring);
-    if (ci_unlikely(!sqe))
+    uring->entries[index].cancel_due = !sqe;
+    if (ci_unlikely(!sqe)) {
+        uring->cancels_due = true;
         return false;
+    }
     sqe->opcode = IORING_OP_ASYNC_CANCEL;
     sqe->fd = -1;
     sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
     sqe->addr = user_data;
     sqe->user_data = ci_uring_cancel_of | user_data;
     return true;
+}
+
+CI_COLD void ci_uring_repeat_cancels(struct ci_uring *uring)
+{
+    uring->cancels_due = false;
+    for (uint32_t i = 1; i < uring->entry_count; i++) {
+        bool due = uring->entries[i].use != CI_URING_FREE && uring->entries[i].cancel_due;
+        if (due && !ci_uring_request_cancel(uring, i))
+            return; /* nor do the others get SQEs now */
+    }
 }
 
 /* The kernel was about to retry the request (ENOENT), or one of its own threads was (EALREADY);
@@ -142,6 +155,6 @@ void ci_uring_retry_cancel(struct ci_uring *uring, uint64_t user_data)
 void ci_uring_orphan(struct ci_uring *uring, uint32_t index)
 {
     uring->entries[index].op = NULL;
-    /* if this fails, the entry stays until its event comes, for which no operation waits */
     ci_uring_request_cancel(uring, index);
+    uring->close_queued = true; /* until then the kernel keeps the file open */
 }

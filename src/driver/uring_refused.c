@@ -51,7 +51,7 @@ static CI_COLD void give_up(struct ci_uring *uring, int error)
     close_now(&uring->ring);
     ci_uring_close_ring(uring);
     uring->refused = error;
-    uring->close_queued = uring->lazy_due = false;
+    uring->close_queued = uring->lazy_due = uring->cancels_due = false;
     uring->lazy_first = uring->lazy_last = uring->lazy_submitted = uring->lazy = 0;
     for (uint32_t i = 1; i < uring->entry_count; i++) {
         struct ci_uring_entry *entry = &uring->entries[i];
@@ -67,6 +67,10 @@ static CI_COLD void give_up(struct ci_uring *uring, int error)
 
 int ci_uring_turn(struct ci_uring *uring, bool sleeps, coir_time timeout)
 {
+    if (ci_unlikely(uring->cancels_due)) {
+        ci_uring_repeat_cancels(uring);
+        sleeps = sleeps && !uring->cancels_due;
+    }
     if (sleeps && uring->lazy && (timeout < 0 || timeout > ci_uring_lazy_delay_max))
         timeout = ci_uring_lazy_delay_max;
     int rc = ci_uring_enter(uring, sleeps, timeout);

@@ -136,6 +136,8 @@ bool ci_uring_cancel(struct ci_driver *driver, struct ci_op *op)
     ci_check(uring->entries[op->result].op == op, "uring.h 2");
     if (ci_uring_is_poll(op)) {
         ci_uring_orphan(uring, (uint32_t)op->result);
+        if (is_foreign(op)) /* its descriptor may be closed at once, by others than the driver */
+            ci_uring_enter(uring, false, 0);
         ci_uring_withdraw(uring, slot, op);
         return true;
     }

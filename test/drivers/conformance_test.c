@@ -1,5 +1,6 @@
 /* One suite for every driver: the same calls must have the same results. */
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -383,6 +384,27 @@ static void foreign_body(void)
 }
 
 ON_REAL(foreign_descriptors_are_asked_for_each_time, foreign_body)
+
+/* The program may close the descriptor right after the wait, not by the driver: the peer hears of
+ * it. */
+static void given_up_body(void)
+{
+    char byte;
+    int ends[2];
+    struct counted waiting;
+    CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
+    CHECK(!start(&waiting,
+                 (struct ci_op){.fd = ends[0], .kind = CI_OP_FOREIGN, .events = COIR_READ}));
+    env.driver->kind->wait(env.driver, 0);
+    CHECK(ci_driver_cancel(env.driver, &waiting.op));
+    close(ends[0]);
+    CHECK_EQ(write(ends[1], &byte, 1), -1);
+    CHECK_EQ(errno, EPIPE);
+    close(ends[1]);
+    close_pair();
+}
+
+ON_REAL(a_wait_that_was_given_up_keeps_no_file_open, given_up_body)
 
 /* A driver that went on polling it would also keep its file open: the peer would not see the
  * end. */

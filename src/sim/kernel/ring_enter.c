@@ -35,12 +35,27 @@ static void submit_one(struct ci_kring *ring, struct io_uring_sqe *sqe)
         ci_krequest_try(request, CI_KRING_SUBMIT);
 }
 
+/* How many of `there` entries there is memory for: io_alloc_req. */
+static uint32_t lack_memory(struct ci_kring *ring, uint32_t there)
+{
+    if (there && ring->refused_calls) {
+        ring->refused_calls--;
+        return 0;
+    }
+    if (!there || !ci_kone_in(ci_kring_traits.refuse_one_in))
+        return there;
+    uint32_t most = (uint32_t)ci_kbelow(there);
+    if (!most && ci_kring_traits.refuse_most && ci_kone_in(4))
+        ring->refused_calls = (uint32_t)ci_kbelow(ci_kring_traits.refuse_most);
+    return most;
+}
+
 static int submit(struct ci_kring *ring, uint32_t count)
 {
-    uint32_t there = ci_kring_entries_tail(ring) - ring->head, most = count < there ? count : there;
-    if (most && ci_kone_in(ci_kring_traits.refuse_one_in) &&
-        (most = (uint32_t)ci_kbelow(most)) == 0)
-        return -EAGAIN; /* io_alloc_req */
+    uint32_t there = ci_kring_entries_tail(ring) - ring->head,
+             wanted = count < there ? count : there, most = lack_memory(ring, wanted);
+    if (wanted && !most)
+        return -EAGAIN;
     if (most && !(ring->setup & IORING_SETUP_SUBMIT_ALL))
         ci_kunknown("a ring without IORING_SETUP_SUBMIT_ALL");
     for (uint32_t i = 0; i < most; i++)
