@@ -52,8 +52,10 @@ static bool is_down(const coir_host *host)
     return ci_run_ended(host->runtime);
 }
 
+/* As at the end of coir_runtime_run, calls that were posted before are made. */
 static int result(const coir_host *host)
 {
+    ci_run_settle(host->runtime);
     return ci_runtime_result(host->runtime);
 }
 

@@ -79,3 +79,30 @@ TEST(what_can_never_end_is_a_deadlock_and_what_takes_too_long_times_out)
     options.time_max = 2 * COIR_S; /* the world begins at 1 s */
     CHECK_EQ(coir_sim_run(&options, main_of, NULL, NULL), -ETIME);
 }
+
+static void note_call(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static int post_and_end(void *arg)
+{
+    return coir_runtime_post(coir_runtime_current(), 1, note_call, arg);
+}
+
+static int post_to_another(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    bool called = false;
+    CHECK_EQ(coir_sim_host_main(sim, "host", post_and_end, &called), 0);
+    CHECK(called);
+    return 0;
+}
+
+TEST(calls_that_were_posted_before_the_end_are_made)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        coir_sim_options options = test_sim_options(seed, 2);
+        CHECK_EQ(coir_sim_run(&options, post_to_another, NULL, NULL), 0);
+    }
+}
