@@ -29,8 +29,7 @@
 enum { CLIENTS = 4, ACTS = 8, NAMES = 3, SERVERS = 2, ADDRESSES_MOST = 16, THREADS_FEW = 3 };
 static const coir_time patience = 600 * COIR_S, keep_time = COIR_S;
 /* RFC 8305, section 5; what workers and timers are late by */
-static const coir_time attempt_delay = 250 * COIR_MS;
-static coir_time slack;
+static const coir_time attempt_delay = 250 * COIR_MS, slack = 15 * COIR_MS;
 
 static coir_sim *sim;
 static coir_time way, far; /* from host to host, and to server1 */
@@ -278,9 +277,6 @@ int scenario(coir_sim *of)
     sim = of;
     memset(names, 0, sizeof names);
     both_families = below(2);
-    slack = 15 * COIR_MS;
-    if (strcmp(scenario_driver, "io_uring") == 0)
-        slack += 50 * COIR_MS; /* a wait that the kernel refuses is tried again 1 ms later */
     config.deadlock = COIR_DEADLOCK_END; /* 6 */
     config.name_cache_time = keep_time;
     config.name_cache_max = 1 + below(4);

@@ -14,8 +14,8 @@ void ci_krings_open(void)
 {
     static const uint32_t versions[] = {1, 6, 12, 18, 1, 12, 18, 0}, races[] = {0, 0, 3, 20},
                           refusals[] = {0, 0, 40, 400}, sizes[] = {0, 0, 0, 2, 8},
-                          bursts[] = {0, 0, 40}, withheld[] = {0, 0, 0, 60, 1022},
-                          workers[] = {0, 0, 5}, cuts[] = {0, 0, 10, 100};
+                          withheld[] = {0, 0, 0, 60, 1022}, workers[] = {0, 0, 5},
+                          cuts[] = {0, 0, 10, 100};
     ci_list_init(&ci_krings);
     ci_k.before_call = ci_kring_before_call;
     ci_k.thread_ended = ci_kring_thread_ended;
@@ -23,7 +23,6 @@ void ci_krings_open(void)
         .version = versions[ci_kbelow(ci_countof(versions))],
         .race_one_in = races[ci_kbelow(ci_countof(races))],
         .refuse_one_in = refusals[ci_kbelow(ci_countof(refusals))],
-        .refuse_most = bursts[ci_kbelow(ci_countof(bursts))],
         .size_most = sizes[ci_kbelow(ci_countof(sizes))],
         .withheld = withheld[ci_kbelow(ci_countof(withheld))],
         .worker_one_in = workers[ci_kbelow(ci_countof(workers))],

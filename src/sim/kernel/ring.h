@@ -112,7 +112,7 @@ struct ci_kring {
     uint32_t entry_count, completion_count;
     uint32_t head;           /* submissions taken so far */
     uint32_t tail;           /* completions posted so far */
-    uint32_t refused_calls;  /* of the next calls, because memory is out */
+    uint32_t refused_calls;  /* the next ones, because memory is out; set by tests */
     uint32_t refusals;       /* of kernel threads (-EAGAIN), since one carried a request out */
     coir_time refused_at;    /* the last of them */
     struct ci_list overflow; /* completions that wait for room */
@@ -126,7 +126,6 @@ struct ci_kring_traits {
     uint32_t version;       /* of Linux, minor: 6.0 to 6.18 */
     uint32_t race_one_in;   /* of -EAGAINs, find the file ready at once */
     uint32_t refuse_one_in; /* of submissions, stop because memory is out */
-    uint32_t refuse_most;   /* of the calls behind one that was refused whole, are refused, too */
     uint32_t size_most;     /* the largest submission ring; 0: as requested */
     /* buffers of each group that are never returned, as if another file held them */
     uint32_t withheld;

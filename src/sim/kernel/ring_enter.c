@@ -44,10 +44,7 @@ static uint32_t lack_memory(struct ci_kring *ring, uint32_t there)
     }
     if (!there || !ci_kone_in(ci_kring_traits.refuse_one_in))
         return there;
-    uint32_t most = (uint32_t)ci_kbelow(there);
-    if (!most && ci_kring_traits.refuse_most && ci_kone_in(4))
-        ring->refused_calls = (uint32_t)ci_kbelow(ci_kring_traits.refuse_most);
-    return most;
+    return (uint32_t)ci_kbelow(there);
 }
 
 static int submit(struct ci_kring *ring, uint32_t count)
