@@ -54,7 +54,8 @@ struct coir_host {
     /* on a kernel */
     struct ci_kprocess *process;
     int32_t result;
-    unsigned stops; /* requested before there was a runtime */
+    unsigned stops;    /* requested before there was a runtime */
+    unsigned stopping; /* calls that stop the runtime just now: it is freed after them */
 };
 
 /* Ends all hosts, audits and frees them: 0; -COIR_ELEFT; another error if a host does not end. Its

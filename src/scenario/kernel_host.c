@@ -6,6 +6,7 @@
 #include "scenario/host.h"
 #include "sim/kernel.h"
 #include "sim/node.h"
+#include "sys/lock.h"
 #include "task/audit.h"
 #include "task/current.h"
 #include "task/local.h"
@@ -49,6 +50,8 @@ static void *run_host(void *arg)
     host->result = coir_runtime_run(runtime, host->fn, host->arg);
     ci_runtime_audit(runtime, ci_host_leave, host->node);
     host->runtime = NULL;
+    for (unsigned round = 0; host->stopping; round++)
+        ci_pause(round);
     coir_runtime_free(runtime);
     return NULL;
 }
@@ -78,10 +81,13 @@ static void stop_runtime(void *runtime)
 
 static void stop(coir_host *host)
 {
-    if (host->runtime)
-        ci_sim_kernel->as(host->process, stop_runtime, host->runtime);
-    else
+    if (!host->runtime) {
         host->stops++;
+        return;
+    }
+    host->stopping++;
+    ci_sim_kernel->as(host->process, stop_runtime, host->runtime);
+    host->stopping--;
 }
 
 /* The second stop does not wait for background tasks. ci_run_cancel would be lost on a runtime
