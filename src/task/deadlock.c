@@ -19,7 +19,7 @@
  *
  * Other possible senders (holds, visitors, offloaded calls, wakers) are looked at before the
  * workers: one that has gone in between has sent its message, which the look at the inboxes then
- * finds. */
+ * finds. A thread that halts workers is none: it wakes no task (halt.h 2). */
 #include "task/deadlock.h"
 
 #include "base/check.h"

@@ -9,8 +9,10 @@
  *     `-- calls for a dump --> CALLS -- its dump is written --> RUNS
  *
  * 1. One thread at a time halts workers.
- * 2. The runtimes whose workers are asked are not freed before the release: it counts itself among
- *    their visitors. It ceases to do so before the workers go on, which look for deadlocks then.
+ * 2. The runtimes whose workers are asked are not freed before the release: the halt counts itself
+ *    among their halters. They are not visitors, which would hide a deadlock: a worker that was too
+ *    late may look for one during the halt, and does not look again after it. A halt makes nothing
+ *    runnable, and a worker that gets its message looks once more before it sleeps.
  *
  * Who waits sleeps at ci_halt_answers or ci_halt_releases, which change after the state that is
  * waited for has.

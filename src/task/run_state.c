@@ -120,6 +120,8 @@ void ci_run_settle(coir_runtime *runtime)
         ci_posts_settle(&runtime->workers[i].posts);
     for (unsigned round = 0; ci_load(&runtime->visitors); round++) /* some of them post */
         ci_pause(round);
+    for (unsigned round = 0; ci_load(&runtime->halters); round++)
+        ci_pause(round);
     bool delivered = true;
     while (delivered) { /* a delivery may send again, but a new post is refused */
         delivered = false;

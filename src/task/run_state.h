@@ -24,7 +24,8 @@
  *    task of a root scope, so no task runs, or waits for a worker, once a worker may leave.
  * 2. A plain thread counts itself among the visitors, then checks the phase, then sends. The run
  *    is settled after it has ended and the visitors have left, so every message is either
- *    delivered or refused. A post does the same with its queue's lock held (post.c).
+ *    delivered or refused. A post does the same with its queue's lock held (post.c). A
+ *    thread that halts workers counts itself among the halters instead (halt.h 2).
  *
  * A stop request outside of a run applies to the next one. The end of a run clears the request that
  * applied to it.

@@ -259,3 +259,38 @@ TEST(a_deadlock_is_found_all_the_same)
     }
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
+
+/* The worker did not answer in time: it is not among those that look again after the release. */
+static int wait_for_ever_when_told(void *arg)
+{
+    block(arg);
+    return wait_for_ever(arg);
+}
+
+static void *run_dead_when_told(void *arg)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.deadlock = COIR_DEADLOCK_END;
+    CHECK_EQ(test_run(&config, wait_for_ever_when_told, NULL), -EDEADLK);
+    return arg;
+}
+
+TEST(a_deadlock_of_a_worker_that_did_not_answer_is_found_before_the_release)
+{
+    struct ci_halted halted;
+    pthread_t thread;
+    ci_store(&stop, 0);
+    ci_store(&blocked, 0);
+    CHECK_EQ(pthread_create(&thread, NULL, run_dead_when_told, NULL), 0);
+    while (!ci_load(&blocked))
+        ci_clock_sleep(COIR_MS / 10);
+    halt(&halted, COIR_MS);
+    CHECK_EQ(halted.count, 1);
+    CHECK(!halted.first);
+    ci_store(&stop, 1);
+    while (!ci_load(&halted.runtimes[0]->deadlocked))
+        ci_clock_sleep(COIR_MS / 10);
+    ci_halt_release(&halted);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+}
