@@ -139,12 +139,10 @@ static void end_wait(struct ci_seat *seat, struct ci_accept_op *op)
 
 /* ---- errors ---- */
 
-/* Errors that go away when the process or the system has closed something. epoll_ctl(2) returns
- * ENOSPC at the limit fs.epoll.max_user_watches. */
+/* Errors that go away when the process or the system has closed something. */
 static bool is_shortage(int error)
 {
-    return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM ||
-           error == -ENOSPC;
+    return error == -EMFILE || error == -ENFILE || ci_lacks_memory(error);
 }
 
 bool ci_accept_is_of_client(int error)

@@ -15,6 +15,8 @@
 #ifndef CI_IO_IO_H
 #define CI_IO_IO_H
 
+#include <errno.h>
+
 #include "base/check.h"
 #include "base/list.h"
 #include "coir/file.h"
@@ -330,5 +332,12 @@ int ci_address_format(const struct sockaddr_storage *address, char *text, size_t
 
 /* Whether an open socket is a Unix socket. */
 bool ci_socket_is_unix(struct ci_driver *driver, coir_fd fd);
+
+/* The error says that the machine lacks memory; ENOSPC of epoll_ctl(2): it is at the limit
+ * fs.epoll.max_user_watches. */
+static inline bool ci_lacks_memory(ssize_t error)
+{
+    return error == -ENOMEM || error == -ENOBUFS || error == -ENOSPC;
+}
 
 #endif

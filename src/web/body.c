@@ -86,7 +86,7 @@ static int find_data(coir_request *req, size_t *ret_data, bool wait)
             return (int)n; /* the task was cancelled, or its deadline has passed: nothing is lost */
         if (n == -ETIME)
             return fail(req, 408, -ETIME);
-        if (n == -ENOMEM || n == -ENOBUFS || n == -ENOSPC) /* fs.epoll.max_user_watches */
+        if (ci_lacks_memory(n))
             return (int)n; /* this machine lacks it, not by the client's fault: nothing is lost */
         if (n <= 0)
             return fail(req, 400, n < 0 ? (int)n : -COIR_EEND);

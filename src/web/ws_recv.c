@@ -299,7 +299,7 @@ static int after_read(coir_ws *ws, ssize_t n)
     }
     if ((n > 0 && now < ws->close_by) || n == -EAGAIN || n == -EINTR)
         return -EAGAIN;
-    if (n == -ENOMEM || n == -ENOBUFS || n == -ENOSPC) /* fs.epoll.max_user_watches */
+    if (ci_lacks_memory(n))
         return (int)n; /* nothing is lost: the next receive reads again */
     ci_ws_end(ws, CI_WS_NO_CLOSE, n < 0 ? (int)n : n == 0 ? -COIR_EEND : -ETIMEDOUT);
     return ws->awake->result;
