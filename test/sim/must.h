@@ -12,10 +12,13 @@
 __attribute__((cold, noreturn)) static inline void must_have_held(const char *file, int line,
                                                                   const char *what, long long got)
 {
-    fflush(NULL); /* the trace */
-    fprintf(stderr, "%s:%d: %s", file, line, what);
-    fprintf(stderr, got ? " is %lld%s%s\n" : " does not hold\n", got, got < 0 ? ": " : "",
-            got < 0 ? coir_strerror((int)got) : "");
+    static char text[1024]; /* fprintf to stderr takes more of a fiber's stack */
+    fflush(NULL);           /* the trace */
+    size_t len = (size_t)snprintf(text, sizeof text, "%s:%d: %s", file, line, what);
+    if (len < sizeof text)
+        snprintf(text + len, sizeof text - len, got ? " is %lld%s%s\n" : " does not hold\n", got,
+                 got < 0 ? ": " : "", got < 0 ? coir_strerror((int)got) : "");
+    fputs(text, stderr);
     fflush(stderr); /* a scenario may have given it a buffer */
     __builtin_trap();
 }

@@ -49,7 +49,8 @@ struct child {
     int refused; /* the error of its execution, or 0 */
     int status;  /* of its exit, if it ends by itself */
     bool on_terminal, forks;
-    bool heeds; /* all of its group end when they are asked to */
+    coir_fd terminal; /* open in the parent, too; negative: it is not */
+    bool heeds;       /* all of its group end when they are asked to */
     bool exits, ends[3], open[3];
     size_t bytes[3]; /* of each output; what is written to its input */
     coir_process_options options;
@@ -129,7 +130,8 @@ static void plan(struct child *child)
         const char *file;
         int error;
     } refused[] = {{"locked", -EACCES}, {"data", -ENOEXEC}, {"none", -ENOENT}};
-    *child = (struct child){.options = COIR_PROCESS_OPTIONS, .rival = NOT_WAITED, .file = "child"};
+    *child = (struct child){
+        .options = COIR_PROCESS_OPTIONS, .rival = NOT_WAITED, .file = "child", .terminal = -1};
     coir_process_options *options = &child->options;
     options->in = below(2) ? COIR_STDIO_PIPE : COIR_STDIO_NULL;
     options->out = options->err = COIR_STDIO_PIPE;
@@ -304,7 +306,7 @@ static int wait_for_exit(const struct child *child)
     return rc;
 }
 
-/* The terminal is hung up when the child has ended, whatever else has it open. */
+/* The terminal is hung up when the child has ended, whatever else has had it open since then. */
 static void read_terminal(const struct child *child, const coir_pty *pty)
 {
     char bytes[4096];
@@ -329,11 +331,7 @@ static void use_terminal(const struct child *child, coir_pty *pty)
     if (below(2))
         MUST_BE(coir_pty_set_size(pty, &(struct winsize){.ws_row = 50, .ws_col = 132}), 0);
     if (below(2)) {
-        coir_fd terminal = below(3) ? -1 : coir_pty_open_terminal(pty);
-        MUST(terminal >= -1 || is_shortage(terminal));
         read_terminal(child, pty);
-        if (terminal >= 0)
-            close(terminal);
         return;
     }
     coir_sleep_for((coir_time)below((uint64_t)COIR_S >> below(12)));
@@ -356,6 +354,18 @@ static void wait_with_rival(const struct child *child)
         coir_sleep_for((coir_time)below((uint64_t)COIR_MS >> below(12)));
 }
 
+/* Before the child can end: a terminal that is opened after its hang-up is a new one. */
+static bool open_pty(struct child *child, coir_pty *pty)
+{
+    if (coir_pty_open(pty, NULL) < 0)
+        return false;
+    if (below(4) == 0) {
+        child->terminal = coir_pty_open_terminal(pty);
+        MUST(child->terminal >= 0 || is_shortage(child->terminal));
+    }
+    return true;
+}
+
 /* In a frame that is gone, and overwritten, when the rival continues. */
 __attribute__((noinline)) static void spawn_and_leave(struct child *child, coir_scope *rivals)
 {
@@ -363,7 +373,7 @@ __attribute__((noinline)) static void spawn_and_leave(struct child *child, coir_
     {
         COIR_PTY(pty);
         COIR_PROCESS(process);
-        if (child->on_terminal && coir_pty_open(pty, NULL) < 0)
+        if (child->on_terminal && !open_pty(child, pty))
             return;
         child->options.terminal = child->on_terminal ? pty : NULL;
         child->process = process;
@@ -470,6 +480,8 @@ static int be_parent(void *arg)
         plan(&child);
         COIR_SCOPE(rivals);
         spawn_and_leave(&child, rivals);
+        if (child.terminal >= 0)
+            close(child.terminal);
         overwrite_frame();
         MUST_BE(coir_scope_wait(rivals), 0);
         MUST(child.rival == NOT_WAITED || child.rival == -ECANCELED || is_transient(child.rival) ||
