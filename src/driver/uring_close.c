@@ -93,21 +93,28 @@ static struct ci_op *take_ended(struct ci_uring *uring, coir_fd fd, struct ci_op
     return taken;
 }
 
-/* Completes all of the descriptor's operations. True: cancels were requested that are not
- * complete. */
-static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
+/* Takes all of the descriptor's operations, whose memory the kernel does not have any more.
+ * *ret_asked: cancels were requested that are not complete. */
+static struct ci_op *stop(struct ci_uring *uring, coir_fd fd, bool at_once, bool *ret_asked)
 {
-    bool asked;
-    struct ci_op *ops = take_waiting(uring, fd, &asked), *op;
+    struct ci_op *ops = take_waiting(uring, fd, ret_asked);
     settle(uring, fd, at_once);
     struct ci_uring_slot *slot = &uring->slots[fd];
     if (slot->receive) {
         ci_uring_request_cancel(uring, slot->receive);
         uring->entries[slot->receive].fd = -1;
-        asked = true;
+        *ret_asked = true;
     }
     ops = take_ended(uring, fd, ops);
     ci_check(!slot->ops, "uring_close.c 1");
+    return ops;
+}
+
+/* Completes the operations that stop() took: their functions find a slot that is free. */
+static void leave(struct ci_uring *uring, coir_fd fd, struct ci_op *ops)
+{
+    struct ci_uring_slot *slot = &uring->slots[fd];
+    struct ci_op *op;
     ci_uring_drop_ahead(uring, slot);
     *slot = (struct ci_uring_slot){0};
     while ((op = ops)) {
@@ -116,26 +123,36 @@ static bool clear(struct ci_uring *uring, coir_fd fd, bool at_once)
             uring->watching = NULL;
         ci_op_done(&uring->base, op);
     }
-    return asked;
 }
 
 void ci_uring_forget(struct ci_driver *driver, coir_fd fd)
 {
     struct ci_uring *uring = ci_uring_of(driver);
+    bool asked;
     if ((size_t)fd < uring->slot_count)
-        clear(uring, fd, true);
+        leave(uring, fd, stop(uring, fd, true, &asked));
+}
+
+/* True: requests in flight keep the descriptor open. */
+static bool leave_to_close(struct ci_uring *uring, coir_fd fd, bool at_once)
+{
+    bool asked;
+    ci_uring_reap(uring); /* what came before */
+    struct ci_op *ops = stop(uring, fd, at_once, &asked);
+    if (ci_uring_has_bytes(&uring->slots[fd]))
+        /* bytes that were not read are lost: the kernel would reset the connection, too */
+        ci_sys_reset_on_close(fd);
+    leave(uring, fd, ops);
+    return asked;
 }
 
 void ci_uring_close(struct ci_driver *driver, coir_fd fd)
 {
     struct ci_uring *uring = ci_uring_of(driver);
     struct io_uring_sqe *sqe = NULL;
-    if ((size_t)fd < uring->slot_count && ci_uring_has_bytes(&uring->slots[fd]))
-        /* bytes that were not read are lost: the kernel would reset the connection, too */
-        ci_sys_reset_on_close(fd);
     /* TSan sees only closes that are calls */
     bool by_call = ci_sanitizer == CI_THREAD_SANITIZER;
-    bool asked = (size_t)fd < uring->slot_count && clear(uring, fd, by_call);
+    bool asked = (size_t)fd < uring->slot_count && leave_to_close(uring, fd, by_call);
     while (asked && !by_call && uring->open && !(sqe = ci_uring_sqe(uring)))
         ci_uring_turn(uring, false, 0); /* the ring may name the descriptor; it may be given up */
     if (sqe) {
@@ -145,7 +162,7 @@ void ci_uring_close(struct ci_driver *driver, coir_fd fd)
     } else {
         ci_sys_close(fd);
     }
-    uring->close_queued |= asked; /* requests in flight keep the socket open */
+    uring->close_queued |= asked;
 }
 
 /* The enter must also process completions: until the receive has completed it keeps the socket

@@ -319,3 +319,35 @@ TEST(a_close_after_a_cancelled_poll_is_at_once)
     pairs[0][1] = ci_sys_socket(AF_INET);
     close_all(driver, pairs);
 }
+
+/* ---- closing before all was read ---- */
+
+/* Bytes came, and the driver has not seen their completion. */
+static void close_unread(bool full)
+{
+    coir_fd pairs[PAIRS][2];
+    struct ci_driver *driver = open_and_settle(pairs);
+    struct ci_op read;
+    start_reading(driver, pairs[0][1], &read);
+    driver->kind->wait(driver, 0);
+    driver->kind->wait(driver, 0);
+    CHECK(ci_driver_cancel(driver, &read));
+    CHECK_EQ(send(pairs[0][0], "x", 1, MSG_NOSIGNAL), 1);
+    ci_clock_sleep(10 * COIR_MS);
+    ci_ring_call_enter(ci_uring_of(driver)->ring.fd, 0, 0, IORING_ENTER_GETEVENTS, NULL, 0);
+    if (full)
+        fill_ring(driver, pairs);
+    lack_memory(full);
+    ci_driver_close(driver, pairs[0][1]);
+    wait_for_a_second(driver);
+    CHECK_EQ(recv(pairs[0][0], data, sizeof data, MSG_DONTWAIT), -1);
+    CHECK_EQ(errno, ECONNRESET);
+    pairs[0][1] = ci_sys_socket(AF_INET);
+    close_all(driver, pairs);
+}
+
+TEST(a_close_before_bytes_were_seen_resets)
+{
+    close_unread(false);
+    close_unread(true);
+}
