@@ -1,7 +1,8 @@
 /* Notices that nothing can ever run again.
  *
- * 1. A worker is stuck when it is idle and has announced its sleep, no timer is set and its driver
- * has nothing in flight: then only another thread can wake it.
+ * 1. A worker is stuck when it is idle and has announced its sleep, no timer is set, its driver has
+ * nothing in flight, and its tasks wait for no offloaded call: then only another worker can wake
+ * it, or a thread outside of the runtime.
  * 2. A worker that is woken takes back the announcement of its sleep before it ceases to be stuck.
  *
  * A worker that gets stuck looks at the others; it is a deadlock if all of them are stuck and no
@@ -17,9 +18,10 @@
  * announce is looked at itself: shared tasks, and the end of the run. Who requests a stop is a
  * visitor, or a worker that runs.
  *
- * Other possible senders (holds, visitors, offloaded calls, wakers) are looked at before the
- * workers: one that has gone in between has sent its message, which the look at the inboxes then
- * finds. A thread that halts workers is none: it wakes no task (halt.h 2). */
+ * Threads that may send (holds, visitors, wakers) are looked at before the workers: one that has
+ * gone in between has sent its message, which the look at the inboxes then finds. One that goes
+ * without a message alerts the workers, which look again: it may have hidden a deadlock. A thread
+ * that only keeps the runtime (runtime.h) sends nothing. */
 #include "task/deadlock.h"
 
 #include "base/check.h"
@@ -57,14 +59,15 @@ bool ci_deadlock_may_sleep(struct coir_loop *loop)
 {
     struct ci_worker *worker = ci_container_of(loop, struct ci_worker, loop);
     coir_runtime *runtime = worker->runtime;
-    if (loop->driver->pending || ci_load(&runtime->deadlocked) || ci_run_ended(runtime))
+    if (loop->driver->pending || worker->offloaded || ci_load(&runtime->deadlocked) ||
+        ci_run_ended(runtime))
         return true;
     ci_check(ci_load_relaxed(&loop->idle), "deadlock.c 1");
     set_stuck(worker, true);
     uint32_t changes = ci_load(&runtime->stuck_changes);
     bool others = ci_load(&runtime->holds) || ci_load(&runtime->visitors) ||
-                  ci_load(&runtime->was_visited) || ci_offload_busy(runtime) ||
-                  ci_runtime_extensions_awaited(runtime) || ci_wakers_exported(runtime->wakers);
+                  ci_load(&runtime->was_visited) || ci_runtime_extensions_awaited(runtime) ||
+                  ci_wakers_exported(runtime->wakers);
     if (others || !all_stuck(runtime) || ci_load(&runtime->shared_count) ||
         ci_load(&runtime->run) < CI_RUN_ROOT || ci_load(&runtime->stuck_changes) != changes)
         return true;

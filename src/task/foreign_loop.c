@@ -100,8 +100,13 @@ void coir_runtime_release(coir_runtime *runtime)
 {
     if (ci_forked() || CI_REFUSED(!runtime, "runtime is NULL"))
         return;
-    if (ci_fetch_sub(&runtime->holds, 1) == 0) {
+    ci_fetch_add(&runtime->keepers, 1);
+    int32_t before = ci_fetch_sub(&runtime->holds, 1);
+    if (before == 0) {
         ci_fetch_add(&runtime->holds, 1);
         (void)CI_MISUSE(-EINVAL, "it was released as often as it was held");
+    } else if (before == 1) {
+        ci_run_look_again(runtime);
     }
+    ci_fetch_sub(&runtime->keepers, 1);
 }

@@ -10,7 +10,7 @@
  *
  * 1. One thread at a time halts workers.
  * 2. The runtimes whose workers are asked are not freed before the release: the halt counts itself
- *    among their halters. They are not visitors, which would hide a deadlock: a worker that was too
+ *    among their keepers. They are not visitors, which would hide a deadlock: a worker that was too
  *    late may look for one during the halt, and does not look again after it. A halt makes nothing
  *    runnable, and a worker that gets its message looks once more before it sleeps.
  *

@@ -57,12 +57,12 @@ static void pin_runtimes(struct ci_halted *halted)
             halted->left_out += ci_run_phase(ci_load(&runtime->run)) == CI_RUN_RUNNING;
             continue;
         }
-        /* before the look at the phase: pairs with the look at the halters in ci_run_settle */
-        ci_fetch_add(&runtime->halters, 1);
+        /* before the look at the phase: pairs with the look at the keepers in ci_run_settle */
+        ci_fetch_add(&runtime->keepers, 1);
         if (is_wanted(runtime, halted))
             halted->runtimes[halted->count++] = runtime;
         else
-            ci_fetch_sub(&runtime->halters, 1);
+            ci_fetch_sub(&runtime->keepers, 1);
     }
     ci_lock_give(&ci_runtimes_lock);
 }
@@ -132,7 +132,7 @@ void ci_halt_release(struct ci_halted *halted)
 {
     ci_check(ci_load(&busy), "task/halt.h 1");
     for (int i = 0; i < halted->count; i++)
-        ci_check(ci_fetch_sub(&halted->runtimes[i]->halters, 1) > 0, "task/halt.h 2");
+        ci_check(ci_fetch_sub(&halted->runtimes[i]->keepers, 1) > 0, "task/halt.h 2");
     for (struct ci_worker *worker = halted->first, *next; worker; worker = next) {
         next = worker->halt.next;
         ci_store(&worker->halt.state, CI_HALT_RUNS);

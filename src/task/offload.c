@@ -126,6 +126,7 @@ static void came_home(struct ci_message *message)
 {
     struct offload_op *op = ci_container_of(message, struct offload_op, done);
     ci_check(!op->queued, "offload.c 1");
+    op->worker->offloaded--;
     trace(op, CI_TRACE_OFFLOAD_ENDED);
     op->future.result = op->result;
     ci_wake(op->worker, op->runnable, &op->future);
@@ -246,6 +247,7 @@ static void on_simulated(struct ci_timer *timer)
 {
     struct offload_op *op = ci_container_of(timer, struct offload_op, simulated);
     op->future.result = make_call(op);
+    op->worker->offloaded--;
     trace(op, CI_TRACE_OFFLOAD_ENDED);
     ci_wake(op->worker, op->runnable, &op->future);
 }
@@ -276,6 +278,7 @@ static coir_future *offload_poll(coir_future *future)
         op->runnable->inner = future->caller;
         return ci_leaf_complete(worker, future);
     }
+    worker->offloaded++;
     trace(op, CI_TRACE_OFFLOAD_BEGAN);
     return NULL;
 }
@@ -295,6 +298,7 @@ static int offload_cancel(coir_future *future, int reason)
         ci_mutex_unlock(&pool->lock);
     }
     if (withdrawn) {
+        op->worker->offloaded--;
         trace(op, CI_TRACE_OFFLOAD_ENDED);
         future->result = reason;
     }
@@ -372,15 +376,6 @@ int ci_offload_reserve(coir_runtime *runtime, size_t count)
     }
     ci_mutex_unlock(&pool->lock);
     return rc;
-}
-
-bool ci_offload_busy(coir_runtime *runtime)
-{
-    struct ci_offload *pool = &runtime->offload;
-    ci_mutex_lock(&pool->lock);
-    bool busy = pool->queued || pool->calling;
-    ci_mutex_unlock(&pool->lock);
-    return busy;
 }
 
 void ci_offload_done(coir_runtime *runtime)

@@ -55,9 +55,6 @@ int ci_offload_reserve(struct coir_runtime *runtime, size_t count);
  * hold for them. */
 coir_future *ci_offload_turn_op(coir_offload_job *job, coir_task_fn *fn, void *arg);
 
-/* Whether any job is queued, running, or in flight back to its worker. */
-bool ci_offload_busy(struct coir_runtime *runtime);
-
 /* Joins the threads. No job may be left. */
 void ci_offload_done(struct coir_runtime *runtime);
 

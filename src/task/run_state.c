@@ -43,7 +43,7 @@ void ci_run_remove_root(coir_runtime *runtime)
         ci_run_alert(runtime);
 }
 
-/* ---- stopping ---- */
+/* ---- waking the workers ---- */
 
 void ci_run_alert(coir_runtime *runtime)
 {
@@ -51,15 +51,26 @@ void ci_run_alert(coir_runtime *runtime)
         ci_loop_alert(&runtime->workers[i].loop);
 }
 
+void ci_run_look_again(coir_runtime *runtime)
+{
+    if (runtime->config.deadlock != COIR_DEADLOCK_IGNORE && !ci_load_relaxed(&runtime->was_visited))
+        ci_run_alert(runtime);
+}
+
+/* ---- stopping ---- */
+
 void coir_runtime_stop(coir_runtime *runtime)
 {
     if (ci_forked() || CI_REFUSED(!runtime, "runtime is NULL"))
         return;
-    ci_fetch_add(&runtime->visitors, 1); /* the run may end at once, and the runtime be freed */
+    ci_fetch_add(&runtime->keepers, 1); /* the run may end at once, and the runtime be freed */
+    ci_fetch_add(&runtime->visitors, 1);
     if (ci_fetch_or(&runtime->run, CI_RUN_STOP) & CI_RUN_STOP)
         ci_fetch_or(&runtime->run, CI_RUN_STOP_AT_ONCE);
     ci_run_alert(runtime);
     ci_fetch_sub(&runtime->visitors, 1);
+    ci_run_look_again(runtime);
+    ci_fetch_sub(&runtime->keepers, 1);
 }
 
 void ci_run_cancel(coir_runtime *runtime)
@@ -120,7 +131,7 @@ void ci_run_settle(coir_runtime *runtime)
         ci_posts_settle(&runtime->workers[i].posts);
     for (unsigned round = 0; ci_load(&runtime->visitors); round++) /* some of them post */
         ci_pause(round);
-    for (unsigned round = 0; ci_load(&runtime->halters); round++)
+    for (unsigned round = 0; ci_load(&runtime->keepers); round++)
         ci_pause(round);
     bool delivered = true;
     while (delivered) { /* a delivery may send again, but a new post is refused */

@@ -25,7 +25,7 @@
  * 2. A plain thread counts itself among the visitors, then checks the phase, then sends. The run
  *    is settled after it has ended and the visitors have left, so every message is either
  *    delivered or refused. A post does the same with its queue's lock held (post.c). A
- *    thread that halts workers counts itself among the halters instead (halt.h 2).
+ *    thread that halts workers counts itself among the keepers instead (halt.h 2).
  *
  * A stop request outside of a run applies to the next one. The end of a run clears the request that
  * applied to it.
@@ -74,6 +74,10 @@ void ci_run_cancel(coir_runtime *runtime);
 
 /* Makes every worker look at the runtime's state before it sleeps again. */
 void ci_run_alert(coir_runtime *runtime);
+
+/* The calling thread, a keeper, could have woken tasks, and now cannot: the workers look for the
+ * deadlock that it may have hidden. */
+void ci_run_look_again(coir_runtime *runtime);
 
 /* After the run's end, when no thread of the runtime is left: delivers the remaining messages. */
 void ci_run_settle(coir_runtime *runtime);

@@ -28,8 +28,8 @@ struct coir_runtime {
     struct ci_wakers *wakers;
     struct ci_runtime_extension *extensions; /* newest first */
     int32_t holds;                           /* plain threads that are going to send */
-    int32_t halters;                         /* threads that halt its workers: see halt.h 2 */
-    bool was_visited;                        /* a plain thread has sent, and may do so again */
+    int32_t keepers;        /* threads that keep it from being freed, and wake no task of it */
+    bool was_visited;       /* a plain thread has sent, and may do so again */
     uint32_t stuck_changes; /* how often a worker became stuck or ceased to be stuck */
     /* a boolean; int32_t because not every processor has an atomic exchange of bytes */
     int32_t deadlocked;

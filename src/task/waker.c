@@ -74,6 +74,8 @@ static void release(struct cell *cell)
     struct ci_wakers *wakers = cell->wakers;
     ci_check(cell->refs > 0, "waker.c 1");
     if (--cell->refs) {
+        if (cell->refs == 1 && cell->runnable) /* nobody can wake it any more: see deadlock.c */
+            ci_loop_alert(&cell->worker->loop);
         ci_lock_give(&wakers->lock);
         return;
     }

@@ -61,8 +61,9 @@ struct ci_worker {
     struct ci_timer drain; /* after a stop, until background tasks are cancelled */
     struct ci_warnings warnings;
     bool was_stopped, told_deadlock, told_dropped;
-    int32_t blind; /* the error with which its driver's wait fails for good, or 0 */
-    bool stuck;    /* it sleeps, and only another thread can wake it: deadlock.c */
+    int32_t blind;    /* the error with which its driver's wait fails for good, or 0 */
+    bool stuck;       /* it sleeps, and nothing of its own can wake it: deadlock.c */
+    size_t offloaded; /* calls that its tasks wait for: offload.c */
     uint64_t tasks_started, task_errors;
     uint32_t roused_number; /* counts down, from 0: numbers of tasks that spawns reach last */
     struct coir_runtime *runtime;

@@ -35,6 +35,7 @@ static int run_dead(coir_task_fn *fn, void *arg, unsigned workers, enum coir_dea
     coir_config config = COIR_CONFIG;
     config.workers = workers;
     config.deadlock = deadlock;
+    config.drain_timeout = COIR_NEVER; /* a drain is a timer */
     config.log = note_line;
     coir_runtime *runtime;
     told[0] = 0;
@@ -288,6 +289,109 @@ static int share_with_sleepers(void *arg)
 TEST(a_worker_that_was_alerted_and_sleeps_on_hides_none)
 {
     CHECK_EQ(run_dead(share_with_sleepers, NULL, 4, COIR_DEADLOCK_END), -EDEADLK);
+}
+
+/* ---- who might have woken a task, and goes ---- */
+
+static int do_nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int offload_and_wait(void *arg)
+{
+    CHECK_EQ(coir_offload(do_nothing, arg), 0);
+    return wait_for_nothing(arg);
+}
+
+static pthread_t leaver;
+
+static void wait_until_asleep(const coir_runtime *runtime)
+{
+    for (int i = 0; i < runtime->worker_count; i++)
+        while (!ci_load(&runtime->workers[i].stuck))
+            sched_yield();
+}
+
+static void *release_only(void *arg)
+{
+    wait_until_asleep(arg);
+    coir_runtime_release(arg);
+    return NULL;
+}
+
+static int wait_for_holder(void *arg)
+{
+    coir_runtime_hold(coir_runtime_current());
+    CHECK_EQ(pthread_create(&leaver, NULL, release_only, coir_runtime_current()), 0);
+    return wait_for_nothing(arg);
+}
+
+struct dropped {
+    coir_runtime *runtime;
+    coir_waker waker;
+};
+
+static void *drop_only(void *arg)
+{
+    struct dropped *dropped = arg;
+    wait_until_asleep(dropped->runtime);
+    coir_waker_drop(dropped->waker);
+    return NULL;
+}
+
+static int wait_for_dropped(void *arg)
+{
+    struct dropped dropped = {.runtime = coir_runtime_current()};
+    coir_parker parker;
+    (void)arg;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    dropped.waker = coir_parker_waker(&parker);
+    CHECK_EQ(pthread_create(&leaver, NULL, drop_only, &dropped), 0);
+    int rc = coir_parker_wait(&parker);
+    coir_parker_done(&parker);
+    return rc;
+}
+
+TEST(who_goes_without_waking_a_task_hides_no_deadlock)
+{
+    for (unsigned i = 0; i < 200; i++) {
+        CHECK_EQ(run_dead(offload_and_wait, NULL, 1 + i % 2, COIR_DEADLOCK_END), -EDEADLK);
+        CHECK_EQ(run_dead(wait_for_holder, NULL, 1 + i % 2, COIR_DEADLOCK_END), -EDEADLK);
+        pthread_join(leaver, NULL);
+        CHECK_EQ(run_dead(wait_for_dropped, NULL, 1 + i % 2, COIR_DEADLOCK_END), -EDEADLK);
+        pthread_join(leaver, NULL);
+    }
+}
+
+static coir_event told_of_it = COIR_EVENT_INIT;
+
+static void *stop_and_wait(void *arg)
+{
+    coir_runtime_stop(arg);
+    while (!ci_load(&((coir_runtime *)arg)->deadlocked))
+        sched_yield();
+    coir_event_set(&told_of_it);
+    return NULL;
+}
+
+static int wait_after_the_stop(void *arg)
+{
+    CHECK_EQ(pthread_create(&leaver, NULL, stop_and_wait, coir_runtime_current()), 0);
+    CHECK_EQ(coir_sleep_for(COIR_NEVER / 2), -ECANCELED);
+    COIR_SHIELD;
+    (void)arg;
+    return coir_event_wait(&told_of_it);
+}
+
+TEST(a_deadlock_that_a_stop_makes_is_told)
+{
+    for (unsigned i = 0; i < 200; i++) {
+        coir_event_reset(&told_of_it);
+        CHECK_EQ(run_dead(wait_after_the_stop, NULL, 1 + i % 2, COIR_DEADLOCK_REPORT), 0);
+        pthread_join(leaver, NULL);
+    }
 }
 
 /* ---- a scope that was left open ---- */
