@@ -18,6 +18,7 @@ int chaos_explains(int rc)
     case -ECONNREFUSED:
     case -ETIMEDOUT:
     case -EPIPE:
+    case -ENOTCONN: /* a shutdown after the reset */
     case -COIR_EEND:
     case -EMFILE: /* the machine */
     case -ENFILE:

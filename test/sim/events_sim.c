@@ -260,14 +260,11 @@ static int hear(struct listener *listener)
     return rc;
 }
 
-static int visit(int client)
+static int listen_once(void)
 {
     struct listener *listener = calloc(1, sizeof *listener);
-    bool well = chaos.over;
-    (void)client;
     if (!listener)
         return -ENOMEM;
-    COIR_DEADLINE(coir_in(60 * COIR_S));
     int rc = coir_tcp_connect("server:80", &listener->stream);
     if (rc == 0) {
         listener->asked = (unsigned)chaos_below(&chaos, 3);
@@ -275,7 +272,19 @@ static int visit(int client)
         coir_close(listener->stream);
     }
     free(listener);
-    MUST(rc != -ETIME || !well); /* 4 */
+    return rc;
+}
+
+static int visit(int client)
+{
+    bool well = chaos.over;
+    int rc;
+    (void)client;
+    COIR_DEADLINE(coir_in(60 * COIR_S));
+    do
+        rc = listen_once();
+    while (well && rc == -EPROTO); /* some fall behind at once: their queue has one place */
+    MUST(rc != -ETIME || !well);   /* 4 */
     return rc;
 }
 
