@@ -8,6 +8,7 @@
 
 #include "base/atomic.h"
 #include "harness.h"
+#include "task/runtime.h"
 
 enum { PREEMPTIONS = 3 };
 
@@ -541,6 +542,85 @@ static int not_dead(void *arg)
     coir_event_set(&event);
     CHECK_EQ(coir_scope_wait(scope), 0);
     return 0;
+}
+
+/* ---- what may wake a task, and goes without a message ---- */
+
+static int wait_for_a_holder(void *arg)
+{
+    coir_runtime_hold(coir_runtime_current());
+    __atomic_store_n(&count, 1, __ATOMIC_RELEASE);
+    return wait_for_event(arg);
+}
+
+static void wait_for_the_start(void)
+{
+    while (!__atomic_load_n(&count, __ATOMIC_ACQUIRE))
+        model_pause();
+}
+
+static void release_it(void)
+{
+    wait_for_the_start();
+    coir_runtime_release(model_runtime);
+}
+
+static int wait_for_a_waker(void *arg)
+{
+    coir_parker parker;
+    (void)arg;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    waker = coir_parker_waker(&parker);
+    __atomic_store_n(&count, 1, __ATOMIC_RELEASE);
+    int rc = coir_parker_wait(&parker);
+    coir_parker_done(&parker);
+    return rc;
+}
+
+static void drop_it(void)
+{
+    wait_for_the_start();
+    coir_waker_drop(waker);
+}
+
+/* A drain, and what is to be stopped, have timers: with one, no worker is stuck. */
+static int wait_behind_a_stop(void *arg)
+{
+    coir_runtime_current()->config.drain_timeout = COIR_NEVER;
+    __atomic_store_n(&count, 1, __ATOMIC_RELEASE);
+    CHECK_EQ(coir_sleep_for(COIR_S), -ECANCELED);
+    COIR_SHIELD;
+    return wait_for_event(arg);
+}
+
+static void stop_and_set(void)
+{
+    wait_for_the_start();
+    coir_runtime_stop(model_runtime);
+    while (!ci_load(&model_runtime->deadlocked))
+        model_pause();
+    coir_event_set(&event);
+}
+
+TEST(who_goes_without_a_message_hides_no_deadlock)
+{
+    static const struct {
+        const char *name;
+        coir_task_fn *start;
+        void (*plain)(void);
+    } rows[] = {{"deadlock behind a hold", wait_for_a_holder, release_it},
+                {"deadlock behind a waker", wait_for_a_waker, drop_it},
+                {"deadlock behind a stop", wait_behind_a_stop, stop_and_set}};
+    for (int i = 0; i < 6; i++)
+        model_run(&(struct model){rows[i / 2].name,
+                                  1 + (unsigned)i % 2,
+                                  PREEMPTIONS - 1 - i % 2,
+                                  reset,
+                                  rows[i / 2].start,
+                                  {rows[i / 2].plain, NULL},
+                                  no_check,
+                                  -EDEADLK,
+                                  COIR_DEADLOCK_END});
 }
 
 TEST(deadlocks_and_only_deadlocks_are_found)
