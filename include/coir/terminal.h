@@ -146,7 +146,8 @@ COIR_API coir_stream *coir_pty_stream(const coir_pty *pty);
 COIR_API int coir_pty_set_size(coir_pty *pty, const struct winsize *size);
 
 /* Opens the terminal of a pty, for the program itself, and returns the descriptor. A child gets it
- * by coir_process_options.terminal.
+ * by coir_process_options.terminal; when that child ends, it is hung up for everybody who has it
+ * open. Opened after that it is a new one: the pty's stream does not end before it is closed.
  * Suspends: no.  Threads: owner.  Owns: the descriptor is the caller's to close.
  * Errors: -EMFILE; -EBADF it is not open; -EXDEV it is another worker's; -EINVAL no pty. */
 COIR_API coir_fd coir_pty_open_terminal(coir_pty *pty);
