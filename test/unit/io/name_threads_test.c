@@ -1,5 +1,7 @@
 /* Threads that resolve names: which names need none, what a slow one delays, and that a task that
  * waits for one is not taken for deadlocked. */
+#include "base/sanitizer.h"
+#include "memory_limit.h"
 #include "names.h"
 
 static int resolve_and_leave(void *arg)
@@ -83,4 +85,28 @@ TEST(who_waits_for_a_name_is_not_dead_and_is_afterwards)
     CHECK_EQ(coir_runtime_run(runtime, wait_for_a_name, NULL), -EDEADLK);
     coir_runtime_free(runtime);
     CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+/* ---- a thread that cannot be started ---- */
+
+static int ask_without_a_thread(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(resolve_four("10.0.0.1:1"), 1);
+    for (int i = 0; i < 3; i++) {
+        struct rlimit before = limit_memory();
+        int rc = resolve_four("1.example:1");
+        CHECK(rc == -EAGAIN || rc == -ENOMEM);
+        CHECK_EQ(asked(), 0);
+        unlimit_memory(before);
+    }
+    CHECK_EQ(resolve_four("1.example:1"), 1); /* the error is no answer to remember */
+    return 0;
+}
+
+TEST(a_name_that_no_thread_can_be_started_for_is_an_error_until_there_is_memory)
+{
+    if (CI_ASAN || CI_TSAN)
+        return; /* their runtimes need memory of their own for a thread, and give up */
+    run(ask_without_a_thread, 1);
 }

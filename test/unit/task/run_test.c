@@ -6,10 +6,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "harness.h"
+#include "memory_limit.h"
 #include "task/runtime.h"
 
 static coir_runtime *new_runtime(unsigned workers)
@@ -241,36 +241,20 @@ TEST(a_task_that_starts_at_the_end_reaches_every_worker_or_is_refused)
 
 /* ---- threads that cannot be started ---- */
 
-/* The C library keeps a few stacks of threads that have ended, for others; no memory is left for
- * more. So some threads start. */
-static void limit_memory(void)
-{
-    unsigned long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    CHECK(file && fscanf(file, "%lu", &pages) == 1);
-    fclose(file);
-    struct rlimit limit;
-    getrlimit(RLIMIT_AS, &limit);
-    limit.rlim_cur = pages * 4096 + (1 << 20);
-    CHECK_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-}
-
 TEST(without_a_thread_for_each_worker_nothing_starts)
 {
     if (CI_ASAN || CI_TSAN)
         return; /* their runtimes need memory of their own for a thread, and give up */
     coir_runtime *runtime = new_runtime(16);
-    struct rlimit before;
     int count = 0;
-    getrlimit(RLIMIT_AS, &before);
     /* the stacks that fibers need are there */
     CHECK_EQ(coir_runtime_run(runtime, call_the_last, &count), 0);
     for (int i = 0; i < 3; i++) {
-        limit_memory();
+        struct rlimit before = limit_memory();
         int rc = coir_runtime_run(runtime, add_one, &count);
         CHECK(rc == -EAGAIN || rc == -ENOMEM);
         CHECK_EQ(count, 1);
-        CHECK_EQ(setrlimit(RLIMIT_AS, &before), 0);
+        unlimit_memory(before);
     }
     CHECK_EQ(coir_runtime_run(runtime, call_the_last, &count), 0); /* once there is room it runs */
     CHECK_EQ(count, 2);
