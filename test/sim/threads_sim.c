@@ -423,14 +423,17 @@ static void look_for_deadlock(enum coir_log_level level, const char *line, void 
     talk.all_lines += strstr(line, "waits for all of ") != NULL;
 }
 
-/* Ends while the other workers look at an alert, that of the stop: they must see the next one. */
+/* Ends while the other workers look at an alert, that of a stop: they must see the next one. */
 static int end_soon(void *arg)
 {
     (void)arg;
     MUST_BE(coir_sleep_for(1), 0); /* they sleep */
     coir_runtime_stop(talk.runtime);
     for (uint64_t points = below(200); points; points--)
-        coir_now();
+        if (below(8))
+            coir_now();
+        else
+            coir_runtime_stop(talk.runtime);
     return 0;
 }
 
