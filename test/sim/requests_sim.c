@@ -271,6 +271,28 @@ static int sip(struct visitor *visitor)
     return visitor->strict && may_drop ? 0 : rc;
 }
 
+/* Sends a body that nobody reads, and looks for the answer when all is sent: the server, which
+ * closes, must not have reset the connection. */
+static int send_in_vain(struct visitor *visitor)
+{
+    static const char head[] = "GET /known/10/0 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                               "Content-Length: 10\r\n\r\n0123456789";
+    size_t sent = sizeof head - 11; /* none of the body */
+    int rc = coir_write_all(visitor->stream, head, sent);
+    for (; rc == 0 && sent < sizeof head - 1; sent++) {
+        rc = coir_sleep_for((coir_time)below(&visitor->random, 200) * COIR_MS);
+        rc = rc < 0 ? rc : coir_write_all(visitor->stream, head + sent, 1);
+    }
+    int status = rc < 0 ? rc : read_to_end(visitor);
+    bool drained = visitor->dialog.draining || visitor->drained_at;
+    coir_close(visitor->stream);
+    visitor->stream = NULL;
+    if (!visitor->strict || drained)
+        return rc;
+    MUST(status == 200 || status == 413);
+    return 0;
+}
+
 /* What violence explains: an end, or a server that could not. A wrong answer it does not. */
 static bool explained(const struct visitor *visitor)
 {
@@ -283,6 +305,8 @@ static int be_slow(struct visitor *visitor)
 {
     if (one_in(&visitor->random, 4))
         return sip(visitor);
+    if (one_in(&visitor->random, 3))
+        return send_in_vain(visitor);
     return limits.body_max >= 100 && one_in(&visitor->random, 3) ? trickle(visitor)
                                                                  : stall(visitor);
 }
