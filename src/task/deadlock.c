@@ -20,8 +20,9 @@
  *
  * Threads that may send (holds, visitors, wakers) are looked at before the workers: one that has
  * gone in between has sent its message, which the look at the inboxes then finds. One that goes
- * without a message alerts the workers, which look again: it may have hidden a deadlock. A thread
- * that only keeps the runtime (runtime.h) sends nothing. */
+ * without a message alerts a worker, which looks again: it may have hidden a deadlock. So one that
+ * gives up a waker for a hold in between is found, too: the alert has ended a sleep. A thread that
+ * only keeps the runtime (runtime.h) sends nothing. */
 #include "task/deadlock.h"
 
 #include "base/check.h"

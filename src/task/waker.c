@@ -68,14 +68,25 @@ static void drop_one(struct ci_wakers *wakers)
     free(wakers);
 }
 
-/* Drops a reference to the cell. With the lock held, which it releases. */
-static void release(struct cell *cell)
+/* The calling thread has given up the last waker of an open parker: see deadlock.c. A worker of the
+ * runtime looks for a deadlock by itself, before it sleeps. */
+static void look_again(struct ci_worker *worker)
+{
+    const coir_runtime *runtime = worker->runtime;
+    bool visitor = !ci_worker_current || ci_worker_current->runtime != runtime;
+    if (visitor && runtime->config.deadlock != COIR_DEADLOCK_IGNORE)
+        ci_loop_alert(&worker->loop);
+}
+
+/* Drops a reference to the cell. With the lock held, which it releases. `sent`: a message that it
+ * was woken. */
+static void release(struct cell *cell, bool sent)
 {
     struct ci_wakers *wakers = cell->wakers;
     ci_check(cell->refs > 0, "waker.c 1");
     if (--cell->refs) {
-        if (cell->refs == 1 && cell->runnable) /* nobody can wake it any more: see deadlock.c */
-            ci_loop_alert(&cell->worker->loop);
+        if (cell->refs == 1 && cell->parker && !sent)
+            look_again(cell->worker);
         ci_lock_give(&wakers->lock);
         return;
     }
@@ -142,22 +153,24 @@ static void wake_came(struct ci_message *message)
     wake_parked(ci_container_of(message, struct cell, message)->parker);
 }
 
-/* With the lock held: the runtime lives as long as the parker is open. */
-static void notify(struct cell *cell)
+/* With the lock held: the runtime lives as long as the parker is open. True: a
+ * message was sent. */
+static bool notify(struct cell *cell)
 {
     if (!cell->parker || cell->notified)
-        return;
+        return false;
     if (!cell->runnable) {
         cell->notified = true;
-        return;
+        return false;
     }
     cell->runnable = NULL;
     if (cell->worker == ci_worker_current) {
         wake_parked(cell->parker);
-        return;
+        return false;
     }
     cell->message.deliver = wake_came;
     ci_loop_send(&cell->worker->loop, &cell->message);
+    return true;
 }
 
 static coir_waker clone_waker(void *data);
@@ -167,7 +180,7 @@ static void wake_by_ref(void *data)
     struct cell *cell = data;
     struct ci_wakers *wakers = cell->wakers;
     ci_lock_take(&wakers->lock);
-    notify(cell);
+    (void)notify(cell);
     ci_lock_give(&wakers->lock);
 }
 
@@ -175,15 +188,15 @@ static void wake(void *data)
 {
     struct cell *cell = data;
     ci_lock_take(&cell->wakers->lock);
-    notify(cell);
-    release(cell);
+    bool sent = notify(cell);
+    release(cell, sent);
 }
 
 static void drop(void *data)
 {
     struct cell *cell = data;
     ci_lock_take(&cell->wakers->lock);
-    release(cell);
+    release(cell, false);
 }
 
 static const coir_waker_vtable vtable = COIR_WAKER_VTABLE(clone_waker, wake, wake_by_ref, drop);
@@ -262,7 +275,7 @@ void coir_parker_done(coir_parker *opaque)
     ci_lock_take(&cell->wakers->lock);
     ci_check(!cell->runnable, "waker.c 2"); /* no task waits in a parker that ends */
     close_cell(cell);
-    release(cell);
+    release(cell, false);
 }
 
 static bool is_made(coir_parker *opaque)

@@ -583,6 +583,33 @@ static void drop_it(void)
     coir_waker_drop(waker);
 }
 
+/* The waker is of a parker in which nobody waits. */
+static int wait_beside_a_parker(void *arg)
+{
+    coir_parker parker;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    waker = coir_parker_waker(&parker);
+    __atomic_store_n(&count, 1, __ATOMIC_RELEASE);
+    int rc = wait_for_event(arg);
+    coir_parker_done(&parker);
+    return rc;
+}
+
+static void use_it(void)
+{
+    wait_for_the_start();
+    coir_waker_wake(waker);
+}
+
+static void hold_drop_and_set(void)
+{
+    wait_for_the_start();
+    coir_runtime_hold(model_runtime);
+    coir_waker_drop(waker);
+    coir_event_set(&event);
+    coir_runtime_release(model_runtime);
+}
+
 /* A drain, and what is to be stopped, have timers: with one, no worker is stuck. */
 static int wait_behind_a_stop(void *arg)
 {
@@ -610,8 +637,10 @@ TEST(who_goes_without_a_message_hides_no_deadlock)
         void (*plain)(void);
     } rows[] = {{"deadlock behind a hold", wait_for_a_holder, release_it},
                 {"deadlock behind a waker", wait_for_a_waker, drop_it},
+                {"deadlock beside a waker that is dropped", wait_beside_a_parker, drop_it},
+                {"deadlock beside a waker that is used", wait_beside_a_parker, use_it},
                 {"deadlock behind a stop", wait_behind_a_stop, stop_and_set}};
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 10; i++)
         model_run(&(struct model){rows[i / 2].name,
                                   1 + (unsigned)i % 2,
                                   PREEMPTIONS - 1 - i % 2,
@@ -620,6 +649,20 @@ TEST(who_goes_without_a_message_hides_no_deadlock)
                                   {rows[i / 2].plain, NULL},
                                   no_check,
                                   -EDEADLK,
+                                  COIR_DEADLOCK_END});
+}
+
+TEST(who_holds_before_it_drops_its_waker_is_waited_for)
+{
+    for (unsigned workers = 1; workers <= 2; workers++)
+        model_run(&(struct model){"no deadlock behind a hold after a waker",
+                                  workers,
+                                  PREEMPTIONS - (int)workers + 1,
+                                  reset,
+                                  wait_beside_a_parker,
+                                  {hold_drop_and_set, NULL},
+                                  no_check,
+                                  0,
                                   COIR_DEADLOCK_END});
 }
 
