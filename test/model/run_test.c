@@ -91,6 +91,76 @@ TEST(stop_against_the_end)
                     false);
 }
 
+/* ---- the last hold and the last waker, against the free ---- */
+
+static coir_waker waker;
+
+static void wait_for_the_start(void)
+{
+    while (!__atomic_load_n(&calls, __ATOMIC_ACQUIRE))
+        model_pause();
+}
+
+static int hold(void *arg)
+{
+    coir_runtime_hold(arg);
+    __atomic_store_n(&calls, 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static void release(void)
+{
+    wait_for_the_start();
+    coir_runtime_release(model_runtime);
+}
+
+/* The parker is not ended: the runtime does that when it is freed. */
+static int give_a_waker(void *arg)
+{
+    static coir_parker parker;
+    (void)arg;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    waker = coir_parker_waker(&parker);
+    __atomic_store_n(&calls, 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static void drop(void)
+{
+    wait_for_the_start();
+    coir_waker_drop(waker);
+}
+
+/* A worker with a timer is not stuck, so the run waits for the stop. */
+static int wait_for_the_stop(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(COIR_S);
+}
+
+TEST(who_alerts_workers_is_not_overtaken_by_the_free)
+{
+    static const struct {
+        const char *name;
+        coir_task_fn *start;
+        void (*plain)(void);
+        int result;
+    } rows[] = {{"release against the free", hold, release, 0},
+                {"dropped waker against the free", give_a_waker, drop, 0},
+                {"stop and its alerts against the free", wait_for_the_stop, stop_it, -ECANCELED}};
+    for (int i = 0; i < 6; i++)
+        model_run_whole(&(struct model){rows[i / 2].name,
+                                        1 + (unsigned)i % 2,
+                                        2,
+                                        reset,
+                                        rows[i / 2].start,
+                                        {rows[i / 2].plain, NULL},
+                                        no_check,
+                                        rows[i / 2].result,
+                                        COIR_DEADLOCK_END},
+                        true);
+}
+
 /* ---- block_on ---- */
 
 static void block_on_it(void)
