@@ -137,8 +137,10 @@ void ci_uring_forget(struct ci_driver *driver, coir_fd fd)
 static bool leave_to_close(struct ci_uring *uring, coir_fd fd, bool at_once)
 {
     bool asked;
-    if (ci_likely(uring->open)) /* its memory is gone with a ring that was given up */
-        ci_uring_reap(uring);   /* what came before */
+    /* What came before. A ring that was given up has no memory; without a completion, lazy writes
+     * may still be delayed. */
+    if (uring->open && ci_ring_completion(&uring->ring))
+        ci_uring_reap(uring);
     struct ci_op *ops = stop(uring, fd, at_once, &asked);
     if (ci_uring_has_bytes(&uring->slots[fd]))
         /* bytes that were not read are lost: the kernel would reset the connection, too */

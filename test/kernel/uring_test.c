@@ -351,3 +351,28 @@ TEST(a_close_before_bytes_were_seen_resets)
     close_unread(false);
     close_unread(true);
 }
+
+/* ---- closing beside a lazy write ---- */
+
+TEST(a_close_that_meets_no_completion_makes_no_lazy_write_due)
+{
+    coir_fd pairs[PAIRS][2];
+    struct ci_driver *driver = open_driver((struct ci_kring_traits){.version = 12});
+    const struct ci_uring *uring = ci_uring_of(driver);
+    struct ci_op read, other, write = {.kind = CI_OP_WRITE, .data = data, .len = 100, .lazy = true};
+    make_pairs(pairs);
+    start_reading(driver, pairs[0][1], &read);
+    start_reading(driver, pairs[1][1], &other);
+    driver->kind->wait(driver, 0);
+    driver->kind->wait(driver, 0);
+    write.fd = pairs[0][1];
+    write.done = on_done;
+    CHECK(!ci_driver_start(driver, &write));
+    CHECK_EQ(uring->lazy, 1);
+    ci_driver_close(driver, pairs[1][1]);
+    CHECK(!uring->lazy_due);
+    CHECK_EQ(done, 1);
+    pairs[1][1] = ci_sys_socket(AF_INET);
+    close_all(driver, pairs);
+    CHECK_EQ(done, 3);
+}
