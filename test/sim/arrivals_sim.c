@@ -4,7 +4,8 @@
  * What must hold:
  * 1. A task whose spawn returned 0 before the wait began, or while another task of the scope lived,
  *    has ended when the wait returns, cancelled or not.
- * 2. The wait ends soon. */
+ * 2. The wait ends soon: a task that would sleep for longer is cancelled, wherever it was then.
+ * 3. A task is told the reason of its scope: that of a deadline around it, or of its cancel. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -21,7 +22,8 @@ static const coir_time soon = COIR_S;
 static struct {
     coir_scope *scope; /* of this round */
     int started, ended;
-    bool sent, cancels;
+    bool sent;
+    int reason; /* why its tasks are cancelled; 0: they are not */
 } w;
 
 static coir_time moment(void)
@@ -32,8 +34,10 @@ static coir_time moment(void)
 static int arrive(void *arg)
 {
     (void)arg;
-    if (below(2))
-        coir_sleep_for(moment()); /* cancelled or not */
+    if (below(2)) {
+        int rc = coir_sleep_for(w.reason && below(2) ? 2 * soon : moment());
+        MUST(rc == 0 || rc == w.reason);
+    }
     w.ended++;
     return 0;
 }
@@ -48,7 +52,7 @@ static int start_some(void *arg)
                         : below(2) ? COIR_ANYWHERE
                                    : COIR_ON_WORKER((int)below(workers));
         int rc = coir_go_with(w.scope, &options, arrive, NULL);
-        MUST(rc == 0 || (rc == -ECANCELED && w.cancels));
+        MUST(rc == 0 || rc == w.reason);
         w.started += rc == 0;
         if (below(3) == 0)
             MUST_BE(coir_sleep_for(moment()), 0);
@@ -70,22 +74,21 @@ static int stay(void *arg)
 
 static void play_round(coir_scope *others, int workers)
 {
-    COIR_SCOPE(scope);
-    w.scope = scope;
+    w.reason = below(4) ? 0 : below(2) ? -ECANCELED : -ETIME;
     w.started = w.ended = 0;
     w.sent = false;
-    w.cancels = below(4) == 0;
-    bool has_member = below(2);
-    MUST_BE(coir_go_on(others, (int)below((uint64_t)workers), start_some, NULL), 0);
-    if (has_member)
-        MUST_BE(coir_go(scope, stay, NULL), 0);
-    else
+    COIR_DEADLINE(w.reason == -ETIME ? coir_in(2 * moment()) : COIR_NEVER);
+    COIR_SCOPE(scope);
+    w.scope = scope;
+    if (coir_go_on(others, (int)below((uint64_t)workers), start_some, NULL) < 0)
+        return; /* the deadline has passed */
+    if (below(2) || coir_go(scope, stay, NULL) < 0)
         stay(NULL);
-    if (w.cancels)
+    if (w.reason == -ECANCELED)
         coir_scope_cancel(scope);
     COIR_DEADLINE_AS(limit, coir_in(soon));
     int rc = coir_scope_wait(scope);
-    MUST(!coir_deadline_passed(limit) && (rc == 0 || (rc == -ECANCELED && w.cancels)));
+    MUST(!coir_deadline_passed(limit) && (rc == 0 || rc == w.reason));
     MUST(w.sent);
     MUST_BE(w.ended, w.started);
 }

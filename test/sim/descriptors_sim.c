@@ -188,6 +188,52 @@ static void wait_for_both(void)
     close(ends[1]);
 }
 
+struct room {
+    int fd;
+    coir_time gives_up;
+};
+
+static int wait_for_room(void *arg)
+{
+    const struct room *room = arg;
+    int events;
+    COIR_DEADLINE(room->gives_up);
+    do /* io_uring tells the wake-ups for nothing that the simulated kernel makes */
+        events = coir_fd_wait(room->fd, COIR_WRITE);
+    while (events > 0 && !holds(room->fd, events));
+    MUST(events > 0 || (events == -ETIME && room->gives_up != COIR_NEVER));
+    return 0;
+}
+
+/* Two tasks wait for one descriptor, each for its direction: neither hears of the other one's
+ * event, nor of its end. */
+static void wait_for_each(void)
+{
+    static const char bytes[4096];
+    char byte;
+    int ends[2];
+    COIR_DEADLINE(coir_in(patience));
+    MUST_BE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    while (write(ends[0], bytes, sizeof bytes) > 0)
+        continue;
+    struct room room = {ends[0], below(2) ? COIR_NEVER : coir_in((coir_time)below(30 * COIR_US))};
+    COIR_SCOPE(scope);
+    MUST_BE(coir_go(scope, wait_for_room, &room), 0);
+    if (below(2))
+        rest();
+    wait_for_byte(ends);
+    if (room.gives_up == COIR_NEVER) {
+        char taken[4096];
+        rest();
+        while (read(ends[1], taken, sizeof taken) > 0)
+            continue;
+    }
+    MUST_BE(coir_scope_wait(scope), 0);
+    MUST_BE(read(ends[0], &byte, 1), -1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static int be_a_waiter(void *arg)
 {
     int number = *(const int *)arg;
@@ -196,6 +242,8 @@ static int be_a_waiter(void *arg)
         reuse_number(COPIES_FROM + number);
         if (below(2))
             wait_for_both();
+        if (below(2))
+            wait_for_each();
         if (below(12) == 0)
             fill_pipe();
         make_pipe(ends);

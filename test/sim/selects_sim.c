@@ -11,7 +11,8 @@
  * 2. No more units are out than there are, and no task is inside of a lock with another that
  *    excludes it; in the end all units are there, and the locks are free.
  * 3. Of several operations waited for at once, none but the one reported took effect (by 1, 2).
- * 4. As many are sent as are received, so no task waits for ever. */
+ * 4. As many are sent as are received, so no task waits for ever. Of tasks that each send or
+ *    receive, whichever comes first, all meet another one. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -22,7 +23,8 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CHANNELS = 3, TASKS_MOST = 6, STEPS_MOST = 300, MEMBERS_MOST = 4, UNITS = 2, NONE = -1 };
+enum { CHANNELS = 3, TASKS_MOST = 6, STEPS_MOST = 300, UNITS = 2, NONE = -1 };
+enum { MEMBERS = 4, MEMBERS_MOST = 12, MEETINGS_MOST = 20 }; /* a select of more than 8 allocates */
 enum { ITEMS_MOST = TASKS_MOST * STEPS_MOST };
 static const coir_time patience = 20 * COIR_S;
 
@@ -188,7 +190,8 @@ static void stream_one(struct task *task)
 static void do_something(struct task *task)
 {
     struct member members[MEMBERS_MOST];
-    size_t count = 1 + below(MEMBERS_MOST), first = w.alternating ? 0 : below(CHANNELS);
+    size_t count = 1 + below(below(16) ? MEMBERS : MEMBERS_MOST),
+           first = w.alternating ? 0 : below(CHANNELS);
     bool selects = below(4) == 0;
     if (task->item == NONE && (w.in_pairs ? task->sends : below(2)))
         task->item = w.made++;
@@ -216,6 +219,39 @@ static int be_a_task(void *arg)
             MUST_BE(coir_sleep_for((coir_time)below(50 * COIR_US)), 0);
     }
     return 0;
+}
+
+/* ---- meetings ---- */
+
+/* Sends through the first channel, or receives, whichever comes first. */
+static int meet(void *arg)
+{
+    coir_wait_op ops[3];
+    coir_branch branches[3];
+    int item = 0, got = NONE;
+    (void)arg;
+    for (int i = 0; i < 3; i++)
+        branches[i] =
+            (coir_branch)COIR_BRANCH(i < 2 ? coir_channel_send_op(&ops[i], w.channels[0], &item)
+                                           : coir_channel_recv_op(&ops[i], w.channels[0], &got));
+    int won = below(2) ? coir_any(branches, 3) : coir_any_in_order(branches, 3);
+    MUST(won >= 0);
+    MUST_BE(branches[won].future->result, 0);
+    MUST_BE(got, won == 2 ? 0 : NONE);
+    return 0;
+}
+
+/* None meets itself, nor keeps others from meeting behind it. */
+static void run_meetings(void)
+{
+    uint64_t workers = (uint64_t)coir_worker_count(coir_runtime_current());
+    for (uint64_t meetings = below(MEETINGS_MOST); meetings; meetings--) {
+        COIR_SCOPE(scope);
+        for (int i = 0; i < 4; i++)
+            MUST_BE(coir_go_on(scope, (int)below(workers), meet, NULL), 0);
+        COIR_DEADLINE(coir_in(patience));
+        MUST_BE(coir_scope_wait(scope), 0);
+    }
 }
 
 /* ---- all of it ---- */
@@ -263,6 +299,8 @@ static int play(void *arg)
                 0);
     run_tasks();
     find_all();
+    if (most == 1 && !w.streams)
+        run_meetings();
     for (int i = 0; i < CHANNELS; i++)
         coir_channel_free(w.channels[i]);
     return 0;

@@ -171,6 +171,8 @@ static int subscribe(void *arg)
             break;
     }
     coir_channel *channel = subscriber->channel;
+    if (subscriber->policy == COIR_OVERFLOW_KEEP_LATEST) /* a full queue loses all that it has */
+        MUST_BE(coir_channel_lost(channel) % subscriber->capacity, 0);
     subscriber->channel = NULL;
     COIR_SHIELD;
     while (w.closes_queues) /* a call on another worker has the channel */
