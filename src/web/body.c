@@ -28,7 +28,7 @@ static int send_continue(coir_request *req)
     if (req->response->begun)
         return 0; /* the client has the final answer, which stands for a 100 */
     int rc = ci_http_output_send(&req->exchange->out, line, sizeof line - 1);
-    return rc < 0 ? rc : ci_http_output_flush(&req->exchange->out);
+    return rc < 0 ? rc : ci_http_output_flush_to_wait(&req->exchange->out);
 }
 
 coir_time ci_body_time_left(const coir_request *req)

@@ -30,7 +30,7 @@ ssize_t ci_http_input_try_read(struct ci_http_input *input)
 
 ssize_t ci_http_input_read(struct ci_http_input *input, coir_time deadline)
 {
-    int rc = ci_http_output_flush(input->output);
+    int rc = ci_http_output_flush_to_wait(input->output);
     if (rc < 0)
         return rc;
     COIR_DEADLINE(deadline);

@@ -54,6 +54,21 @@ int ci_http_output_flush(struct ci_http_output *output)
     return send_all(output, output->bytes, len);
 }
 
+int ci_http_output_flush_to_wait(struct ci_http_output *output)
+{
+    size_t len = output->len, before = output->sent;
+    if (ci_unlikely(output->error))
+        return output->error;
+    int rc = ci_http_output_flush(output);
+    if (ci_likely(rc == 0) || rc != coir_task_interrupted())
+        return rc;
+    size_t sent = output->sent - before;
+    output->len = len - sent;
+    memmove(output->bytes, output->bytes + sent, output->len);
+    output->error = 0;
+    return rc;
+}
+
 int ci_http_output_send(struct ci_http_output *output, const void *data, size_t len)
 {
     if (len > CI_HTTP_BUFFER - output->len && ci_http_output_flush(output) < 0)

@@ -33,6 +33,11 @@ static inline void ci_http_output_init(struct ci_http_output *output, coir_strea
  * rate_min, else -ETIME. Suspends. */
 int ci_http_output_flush(struct ci_http_output *output);
 
+/* As ci_http_output_flush, before a wait for the client: if the task is interrupted, what was not
+ * sent stays gathered, and the stream has no error. It may hold the end of an earlier answer, and a
+ * handler may go on when its own deadline has passed. Suspends. */
+int ci_http_output_flush_to_wait(struct ci_http_output *output);
+
 /* Sends `len` bytes, behind what has gathered; small pieces gather. Suspends. */
 int ci_http_output_send(struct ci_http_output *output, const void *data, size_t len);
 

@@ -33,14 +33,19 @@ static struct ci_http_output output;
 static struct ci_http_input input;
 static coir_stream *client;
 
-static void open_buffers(void)
+static void open_buffers_over(size_t room)
 {
     static char in[CI_HTTP_BUFFER], out[CI_HTTP_BUFFER];
     static coir_serve_http_options limits = {.write_timeout = COIR_S, .rate_min = COIR_UNLIMITED};
     coir_stream *stream;
-    CHECK_EQ(coir_duplex(0, &stream, &client), 0);
+    CHECK_EQ(coir_duplex(room, &stream, &client), 0);
     ci_http_output_init(&output, stream, &limits, out);
     ci_http_input_init(&input, stream, &output, in);
+}
+
+static void open_buffers(void)
+{
+    open_buffers_over(0);
 }
 
 static void close_buffers(void)
@@ -78,5 +83,42 @@ TEST_SIM(answers_are_sent_before_the_client_is_waited_for)
     CHECK_EQ(ci_http_input_read_body(&input, 0, COIR_S, &waited), -ETIME);
     CHECK(waited >= COIR_S + 5 && waited < COIR_S + COIR_MS);
     CHECK_EQ(coir_try_read(client, got, sizeof got), 7);
+    close_buffers();
+}
+
+/* The deadline is the handler's, which goes on: what has gathered may be another request's. */
+TEST_SIM(a_deadline_before_the_wait_loses_no_answers)
+{
+    coir_time waited = 0;
+    char got[8];
+    open_buffers();
+    CHECK_EQ(ci_http_output_send(&output, "answers", 7), 0);
+    {
+        COIR_DEADLINE(coir_now());
+        CHECK_EQ(ci_http_input_read_body(&input, 0, COIR_S, &waited), -ETIME);
+    }
+    CHECK_EQ(coir_try_read(client, got, sizeof got), -EAGAIN);
+    CHECK_EQ(output.error, 0);
+    CHECK_EQ(ci_http_input_read_body(&input, 0, COIR_S, &waited), -ETIME);
+    CHECK_EQ(coir_try_read(client, got, sizeof got), 7);
+    close_buffers();
+}
+
+TEST_SIM(a_deadline_while_answers_are_sent_loses_none)
+{
+    static const char answers[] = "answers to several requests";
+    coir_time waited = 0;
+    char got[sizeof answers] = "";
+    size_t len = 0;
+    open_buffers_over(10);
+    CHECK_EQ(ci_http_output_send(&output, answers, sizeof answers), 0);
+    while (len < sizeof answers) {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        CHECK_EQ(ci_http_input_read_body(&input, 0, COIR_S, &waited), -ETIME);
+        ssize_t n = coir_try_read(client, got + len, sizeof got - len);
+        CHECK(n > 0);
+        len += (size_t)n;
+    }
+    CHECK(strcmp(got, answers) == 0 && output.len == 0 && output.error == 0);
     close_buffers();
 }
