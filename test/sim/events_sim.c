@@ -6,6 +6,7 @@
  * 2. The ids of its events grow: none comes twice, and none behind a later one.
  * 3. The id that it says it had last is the one that the server is told.
  * 4. When the faults are over, every client gets its events, and nothing is left open (the audit).
+ * 5. A client that sends its end is left soon, although the events go on.
  */
 #include <coir/sse.h>
 #include <errno.h>
@@ -260,6 +261,20 @@ static int hear(struct listener *listener)
     return rc;
 }
 
+/* Half-closes, and waits for the server's end. */
+static int leave(coir_stream *stream)
+{
+    char bytes[500];
+    bool well = chaos.over;
+    int rc = coir_shutdown_write(stream);
+    ssize_t n = 1;
+    COIR_DEADLINE_AS(limit, coir_in(20 * COIR_S));
+    while (rc == 0 && n > 0)
+        n = coir_read(stream, bytes, sizeof bytes);
+    MUST(!coir_deadline_passed(limit) || !well); /* 5 */
+    return 0;                                    /* it has its events */
+}
+
 static int listen_once(void)
 {
     struct listener *listener = calloc(1, sizeof *listener);
@@ -269,6 +284,8 @@ static int listen_once(void)
     if (rc == 0) {
         listener->asked = (unsigned)chaos_below(&chaos, 3);
         rc = hear(listener);
+        if (rc == 0 && chaos_below(&chaos, 2))
+            rc = leave(listener->stream);
         coir_close(listener->stream);
     }
     free(listener);

@@ -24,7 +24,7 @@
 #include "sim/scenario.h"
 
 enum { CHANNELS = 3, TASKS_MOST = 6, STEPS_MOST = 300, UNITS = 2, NONE = -1 };
-enum { MEMBERS = 4, MEMBERS_MOST = 12, MEETINGS_MOST = 20 }; /* a select of more than 8 allocates */
+enum { MEMBERS = 4, MEMBERS_MOST = 12, MEETINGS_MOST = 60 }; /* a select of more than 8 allocates */
 enum { ITEMS_MOST = TASKS_MOST * STEPS_MOST };
 static const coir_time patience = 20 * COIR_S;
 
@@ -52,7 +52,7 @@ static struct {
     bool in_pairs, alternating; /* alternating: one of a channel, the favourite, ... */
     bool streams;               /* in pairs: by plain calls */
     enum kind favourite;
-    int made, units_out, inside, readers, writers;
+    int made, units_out, inside, readers, writers, meeting; /* meeting: that are to come yet */
     bool found[ITEMS_MOST];
     struct task tasks[TASKS_MOST];
 } w;
@@ -223,35 +223,44 @@ static int be_a_task(void *arg)
 
 /* ---- meetings ---- */
 
-/* Sends through the first channel, or receives, whichever comes first. */
-static int meet(void *arg)
+/* Sends through the first channel, or receives, whichever comes first; one task only sends, and one
+ * only receives. */
+static void meet(int number)
 {
     coir_wait_op ops[3];
     coir_branch branches[3];
     int item = 0, got = NONE;
-    (void)arg;
+    bool sends[3] = {number != 1, number != 1, number == 0};
     for (int i = 0; i < 3; i++)
         branches[i] =
-            (coir_branch)COIR_BRANCH(i < 2 ? coir_channel_send_op(&ops[i], w.channels[0], &item)
-                                           : coir_channel_recv_op(&ops[i], w.channels[0], &got));
+            (coir_branch)COIR_BRANCH(sends[i] ? coir_channel_send_op(&ops[i], w.channels[0], &item)
+                                              : coir_channel_recv_op(&ops[i], w.channels[0], &got));
     int won = below(2) ? coir_any(branches, 3) : coir_any_in_order(branches, 3);
     MUST(won >= 0);
     MUST_BE(branches[won].future->result, 0);
-    MUST_BE(got, won == 2 ? 0 : NONE);
+    MUST_BE(got, sends[won] ? NONE : 0);
+}
+
+static int meet_others(void *arg)
+{
+    while (w.meeting > 0) {
+        w.meeting--;
+        meet((int)(intptr_t)arg);
+    }
     return 0;
 }
 
-/* None meets itself, nor keeps others from meeting behind it. */
+/* None meets itself, nor keeps others from meeting behind it: as many come as can meet, and none is
+ * alone before the last. */
 static void run_meetings(void)
 {
     uint64_t workers = (uint64_t)coir_worker_count(coir_runtime_current());
-    for (uint64_t meetings = below(MEETINGS_MOST); meetings; meetings--) {
-        COIR_SCOPE(scope);
-        for (int i = 0; i < 4; i++)
-            MUST_BE(coir_go_on(scope, (int)below(workers), meet, NULL), 0);
-        COIR_DEADLINE(coir_in(patience));
-        MUST_BE(coir_scope_wait(scope), 0);
-    }
+    w.meeting = 2 * (1 + (int)below(MEETINGS_MOST));
+    COIR_SCOPE(scope);
+    for (intptr_t i = 2 + (intptr_t)below(3); i >= 0; i--)
+        MUST_BE(coir_go_on(scope, (int)below(workers), meet_others, (void *)i), 0);
+    COIR_DEADLINE(coir_in(patience));
+    MUST_BE(coir_scope_wait(scope), 0);
 }
 
 /* ---- all of it ---- */
