@@ -24,7 +24,7 @@
 #include "sim/scenario.h"
 
 enum { CHANNELS = 3, TASKS_MOST = 6, STEPS_MOST = 300, UNITS = 2, NONE = -1 };
-enum { MEMBERS = 4, MEMBERS_MOST = 12, MEETINGS_MOST = 60 }; /* a select of more than 8 allocates */
+enum { MEMBERS = 4, MEMBERS_MOST = 12, MEETINGS_MOST = 16 }; /* a select of more than 8 allocates */
 enum { ITEMS_MOST = TASKS_MOST * STEPS_MOST };
 static const coir_time patience = 20 * COIR_S;
 
