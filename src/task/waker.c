@@ -153,8 +153,7 @@ static void wake_came(struct ci_message *message)
     wake_parked(ci_container_of(message, struct cell, message)->parker);
 }
 
-/* With the lock held: the runtime lives as long as the parker is open. True: a
- * message was sent. */
+/* With the lock held: the runtime lives as long as the parker is open. True: a message was sent. */
 static bool notify(struct cell *cell)
 {
     if (!cell->parker || cell->notified)
