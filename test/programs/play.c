@@ -494,12 +494,13 @@ static void live_in_sim(struct program *program)
 
 /* ---- the whole ---- */
 
-static int count_entries(const char *path)
+/* Those for which `counts` holds; NULL: all. */
+static int count_entries(const char *path, bool (*counts)(const char *name))
 {
     int count = 0;
     DIR *dir = opendir(path);
-    while (dir && readdir(dir))
-        count++;
+    for (const struct dirent *entry; dir && (entry = readdir(dir));)
+        count += !counts || counts(entry->d_name);
     if (dir)
         closedir(dir);
     return count;
@@ -519,20 +520,14 @@ static bool is_thread(const char *id)
 
 static int count_threads(void)
 {
-    int count = 0;
-    DIR *dir = opendir("/proc/self/task");
-    for (const struct dirent *entry; dir && (entry = readdir(dir));)
-        count += is_thread(entry->d_name);
-    if (dir)
-        closedir(dir);
-    return count;
+    return count_entries("/proc/self/task", is_thread);
 }
 
 static void check_left_over(const struct program *program, int fds, int threads)
 {
     const struct act *act = &program->acts[0];
     ACT_CHECK_EQ(act, memory_live(), 0);
-    ACT_CHECK_EQ(act, count_entries("/proc/self/fd"), fds);
+    ACT_CHECK_EQ(act, count_entries("/proc/self/fd", NULL), fds);
     for (int tries = 0; count_threads() != threads && tries < 1000; tries++)
         usleep(1000); /* a thread that was joined may be seen for a moment */
     ACT_CHECK_EQ(act, count_threads(), threads);
@@ -540,7 +535,7 @@ static void check_left_over(const struct program *program, int fds, int threads)
 
 void program_play(struct program *program)
 {
-    int fds = count_entries("/proc/self/fd"), threads = count_threads();
+    int fds = count_entries("/proc/self/fd", NULL), threads = count_threads();
     for (int i = 0; i < program->run_count; i++)
         decoys_init(&program->runs[i]);
     memory_fail_at(program->simulated ? 0 : program->fail_at);
