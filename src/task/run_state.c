@@ -87,9 +87,9 @@ void ci_run_cancel(coir_runtime *runtime)
 
 /* ---- sending from threads outside of the runtime ---- */
 
-static bool visits(const struct ci_worker *worker)
+bool ci_run_is_outside(const coir_runtime *runtime)
 {
-    return !ci_worker_current || ci_worker_current->runtime != worker->runtime;
+    return !ci_worker_current || ci_worker_current->runtime != runtime;
 }
 
 static void visit(coir_runtime *runtime)
@@ -102,7 +102,7 @@ static void visit(coir_runtime *runtime)
 void ci_runtime_send(struct ci_worker *worker, struct ci_message *message)
 {
     coir_runtime *runtime = worker->runtime;
-    bool visitor = visits(worker);
+    bool visitor = ci_run_is_outside(runtime);
     if (visitor)
         visit(runtime);
     ci_loop_send(&worker->loop, message);
@@ -113,7 +113,7 @@ void ci_runtime_send(struct ci_worker *worker, struct ci_message *message)
 int ci_run_send(struct ci_worker *worker, struct ci_message *message)
 {
     coir_runtime *runtime = worker->runtime;
-    bool visitor = visits(worker);
+    bool visitor = ci_run_is_outside(runtime);
     if (visitor)
         visit(runtime);
     bool ended = ci_run_ended(runtime);

@@ -25,7 +25,8 @@
  * 2. A plain thread counts itself among the visitors, then checks the phase, then sends. The run
  *    is settled after it has ended and the visitors have left, so every message is either
  *    delivered or refused. A post does the same with its queue's lock held (post.c). A
- *    thread that halts workers counts itself among the keepers instead (halt.h 2).
+ *    thread that halts workers counts itself among the keepers instead (halt.h 2); one that
+ *    releases or stops the runtime is a keeper until it has alerted the workers.
  *
  * A stop request outside of a run applies to the next one. The end of a run clears the request that
  * applied to it.
@@ -81,6 +82,9 @@ void ci_run_look_again(coir_runtime *runtime);
 
 /* After the run's end, when no thread of the runtime is left: delivers the remaining messages. */
 void ci_run_settle(coir_runtime *runtime);
+
+/* Whether the calling thread is no worker of the runtime. */
+bool ci_run_is_outside(const coir_runtime *runtime);
 
 /* A plain thread sends, and may do so again. The word is written once, as all threads read it. */
 static inline void ci_run_note_visit(coir_runtime *runtime)

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "coir/waker.h"
+#include "task/run_state.h"
 #include "task/runtime.h"
 #include "task/waiter.h"
 
@@ -73,8 +74,7 @@ static void drop_one(struct ci_wakers *wakers)
 static void look_again(struct ci_worker *worker)
 {
     const coir_runtime *runtime = worker->runtime;
-    bool visitor = !ci_worker_current || ci_worker_current->runtime != runtime;
-    if (visitor && runtime->config.deadlock != COIR_DEADLOCK_IGNORE)
+    if (ci_run_is_outside(runtime) && runtime->config.deadlock != COIR_DEADLOCK_IGNORE)
         ci_loop_alert(&worker->loop);
 }
 
