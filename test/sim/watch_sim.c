@@ -36,13 +36,18 @@ static struct {
     bool file_gone, calm, ended;
 } w;
 
-static int passing(int rc)
+static int passing_since(bool calm, int rc) /* calm when the call began */
 {
     if (rc < 0)
-        MUST(!w.calm &&
+        MUST(!calm &&
              (rc == -EIO || rc == -ENOSPC || rc == -EDQUOT || rc == -EMFILE || rc == -ENFILE ||
               rc == -ENOENT || rc == -EEXIST || rc == -ENOTDIR || rc == -EISDIR));
     return rc;
+}
+
+static int passing(int rc)
+{
+    return passing_since(w.calm, rc);
 }
 
 static int number_of(const char *name)
@@ -93,8 +98,10 @@ static void list_anew(void)
 {
     coir_listing *listing;
     coir_dir_entry entry = COIR_DIR_ENTRY;
+    bool calm;
     int rc;
     do {
+        calm = w.calm;
         memset(w.there, 0, sizeof w.there);
         if ((rc = coir_listing_open(w.dir, ".", &listing)) < 0)
             continue;
@@ -102,7 +109,7 @@ static void list_anew(void)
             if (number_of(entry.name) < NAMES)
                 w.there[number_of(entry.name)] = true;
         coir_listing_close(listing);
-    } while (passing(rc) < 0);
+    } while (passing_since(calm, rc) < 0);
 }
 
 static void take_name(const coir_change *change)
