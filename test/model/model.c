@@ -6,6 +6,7 @@
 #include "task/local.h"
 #include "task/run.h"
 #include "task/run_state.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -422,6 +423,15 @@ static int end_run(const struct model *model, coir_runtime *runtime)
     return ci_runtime_result(runtime);
 }
 
+/* One for all runs: a thread that has none gets one mapped each time that it enters a runtime. */
+static void give_signal_stack(void)
+{
+    static char memory[64 * 1024];
+    stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
+    if (sigaltstack(&stack, NULL) < 0)
+        fail("no signal stack");
+}
+
 static void run_once(const struct model *model, coir_runtime *runtime)
 {
     thread_count = running = 0;
@@ -469,6 +479,7 @@ void model_run(const struct model *model)
     uint64_t orders_most = limit ? strtoull(limit, NULL, 0) : UINT64_MAX;
     model_now = model;
     test_on_fail = print_order;
+    give_signal_stack();
     known = 0;
     do {
         if (!runtime)
