@@ -36,10 +36,14 @@ struct level {
 static struct signal_state {
     struct level levels[LEVELS]; /* written before the handler of the level is installed */
     int used;
-    bool resets; /* the kernel removes our handler when it calls it */
+    bool only_stops; /* want it: from the second one on, the signal has its default effect */
+    bool came;       /* the first one, since the handler was installed */
 } states[SIGNALS];
 
 /* ---- handlers ---- */
+
+static handler_fn on_first, on_second, on_third, on_fourth;
+static handler_fn *const handlers[LEVELS] = {on_first, on_second, on_third, on_fourth};
 
 static void tell_sinks_and_stops(int number)
 {
@@ -54,7 +58,21 @@ static void tell_sinks_and_stops(int number)
         for (const struct ci_signal_stop *stop = ci_load(&stops); stop; stop = ci_load(&stop->next))
             stop->fn(stop->arg);
     ci_fetch_sub(&inside, 1);
-    ci_signal_handled(number);
+    if (number == SIGCONT)
+        ci_signal_resume();
+}
+
+/* Whether the program reacts to the first signal, for stops alone, and this is the second one. Who
+ * has installed a handler in front of ours, and calls it, has its way. That the kernel takes our
+ * handler away by itself (SA_RESETHAND) will not do: a second signal in another thread would end
+ * the process before the guards were called. */
+static bool is_one_too_many(int number, handler_fn *ours)
+{
+    struct signal_state *state = &states[number];
+    struct sigaction now;
+    return ci_load(&state->only_stops) && ci_exchange(&state->came, true) &&
+           sigaction(number, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+           now.sa_sigaction == ours;
 }
 
 /* In a child after fork(), sinks and stops are the parent's, and nobody looks at them: the signal
@@ -63,6 +81,8 @@ static void on_signal(int level_index, int number, siginfo_t *info, void *contex
 {
     const struct level *level = &states[number].levels[level_index];
     int saved = errno;
+    if (!ci_forked() && is_one_too_many(number, handlers[level_index]))
+        ci_signal_take_default(number, info);
     if (!ci_forked())
         tell_sinks_and_stops(number);
     handler_fn *informed = ci_load(&level->informed);
@@ -96,8 +116,6 @@ static void on_fourth(int number, siginfo_t *info, void *context)
     on_signal(3, number, info, context);
 }
 
-static handler_fn *const handlers[LEVELS] = {on_first, on_second, on_third, on_fourth};
-
 /* After a removal from a table: when it returns, no handler uses what was removed. */
 static void wait_for_handlers(void)
 {
@@ -120,8 +138,7 @@ static bool is_ours(struct signal_state *state, const struct sigaction *action)
             state->used = i + 1;
             return true;
         }
-    /* it was, until a signal reset it */
-    return state->used && state->resets && ci_signal_is_default(action);
+    return false;
 }
 
 static void put_before(struct level *level, const struct sigaction *before)
@@ -140,16 +157,14 @@ static bool is_wanted(int number)
     return false;
 }
 
-/* Installs coir's handler of the highest level. If only stops want the signal, the handler is for
- * one (SA_RESETHAND): the next signal has its default effect. */
+/* Installs coir's handler of the highest level. */
 static int put_handler(struct signal_state *state, int number)
 {
     struct sigaction action = {.sa_sigaction = handlers[state->used - 1],
                                .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
     sigemptyset(&action.sa_mask);
-    state->resets = !is_wanted(number);
-    if (state->resets)
-        action.sa_flags |= (int)SA_RESETHAND;
+    ci_store(&state->came, false);
+    ci_store(&state->only_stops, !is_wanted(number));
     return sigaction(number, &action, NULL) < 0 ? -errno : 0;
 }
 
@@ -189,14 +204,12 @@ static void let_go(int number, bool stops_too)
     struct sigaction now;
     if (is_wanted(number) || sigaction(number, NULL, &now) < 0)
         return;
-    bool ours = is_ours(state, &now);
-    if (ours && stops_too && !is_none(&now)) {
+    if (!is_ours(state, &now))
+        return;
+    if (stops_too)
         put_handler(state, number);
-    } else if (!stops_too) {
-        if (ours)
-            put_back(number, &state->levels[--state->used].before);
-        state->resets = false;
-    }
+    else
+        put_back(number, &state->levels[--state->used].before);
 }
 
 /* ---- stops ---- */
@@ -208,9 +221,8 @@ void ci_signal_watch(struct ci_signal_stop *stop)
     pthread_mutex_lock(&attach_lock);
     stop->next = stops;
     ci_store(&stops, stop);
-    for (size_t i = 0; i < ci_countof(watched);
-         i++) /* also for a second one: a signal may have taken the handler away */
-        catch_signal(watched[i]);
+    for (size_t i = 0; i < ci_countof(watched); i++)
+        catch_signal(watched[i]); /* also for a second stop: the next signal is the first again */
     pthread_mutex_unlock(&attach_lock);
 }
 

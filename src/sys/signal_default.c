@@ -62,7 +62,7 @@ void ci_signal_leave(void)
     ci_fetch_sub(&inside, 1);
 }
 
-static void resume(void)
+void ci_signal_resume(void)
 {
     if (ci_forked())
         return;
@@ -100,23 +100,14 @@ static void on_default(int number, siginfo_t *info, void *context)
     int saved = errno;
     (void)context;
     if (number == SIGCONT)
-        resume();
+        ci_signal_resume();
     else
         ci_signal_take_default(number, info);
     if (number == SIGTSTP) {
         ci_signal_put_default(number);
-        resume(); /* without SIGCONT, if it was not stopped */
+        ci_signal_resume(); /* without SIGCONT, if it was not stopped */
     }
     errno = saved;
-}
-
-void ci_signal_handled(int number)
-{
-    struct sigaction now;
-    if (number == SIGCONT)
-        resume();
-    if (ci_load(&guards) && sigaction(number, NULL, &now) == 0 && ci_signal_is_default(&now))
-        ci_signal_put_default(number);
 }
 
 /* ---- adding and removing ---- */

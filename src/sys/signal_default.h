@@ -10,9 +10,8 @@ bool ci_signal_is_default(const struct sigaction *action);
 /* Installs the default effect of a signal, or the handler that stands for it. */
 void ci_signal_put_default(int number);
 
-/* For other handlers of a signal: it was handled. After SIGCONT the guards resume; if the kernel
- * has put SIG_DFL in the handler's place (SA_RESETHAND), the next signal is theirs. */
-void ci_signal_handled(int number);
+/* For other handlers of SIGCONT: calls `resume` of all guards. */
+void ci_signal_resume(void);
 
 /* As ci_signal_guard and ci_signal_unguard, which hold the lock under which handlers are
  * installed. */

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -103,4 +105,109 @@ TEST(all_stops_are_called_once)
     CHECK_EQ(stopped, 2);
     ci_signal_unwatch(&stops[0]);
     ci_signal_unwatch(&stops[1]);
+}
+
+/* ---- the second signal ---- */
+
+static int said[2];
+static pthread_t other;
+
+static void say(void *word)
+{
+    CHECK_EQ(write(said[1], word, 1), 1);
+}
+
+static void do_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void *wait_for_signals(void *arg)
+{
+    for (;;)
+        pause();
+    return arg;
+}
+
+/* In the handler of the first signal: the other thread gets the second one before this returns. */
+static void on_slow_stop(void *arg)
+{
+    say(arg);
+    pthread_kill(other, SIGINT);
+    for (;;)
+        pause();
+}
+
+static void expect_said(const char *what)
+{
+    char text[10] = "";
+    close(said[1]);
+    for (ssize_t n, len = 0; (n = read(said[0], text + len, sizeof text - 1 - (size_t)len)) > 0;)
+        len += n;
+    close(said[0]);
+    CHECK(strcmp(text, what) == 0);
+}
+
+TEST(guards_are_called_before_the_second_signal_ends_the_process)
+{
+    CHECK_EQ(pipe(said), 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct ci_signal_guard guard = {.leave = say, .resume = do_nothing, .arg = "g"};
+        struct ci_signal_stop stop = {.fn = on_slow_stop, .arg = "s"};
+        signal(SIGINT, SIG_DFL);
+        CHECK_EQ(ci_signal_guard(&guard), 0);
+        ci_signal_watch(&stop);
+        CHECK_EQ(pthread_create(&other, NULL, wait_for_signals, NULL), 0);
+        pthread_kill(pthread_self(), SIGINT);
+        _exit(1);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(WTERMSIG(status), SIGINT);
+    expect_said("sg");
+}
+
+/* A stop that begins to watch is told of the next signal, as is who watched before. */
+TEST(after_another_watch_the_next_signal_is_the_first_again)
+{
+    CHECK_EQ(pipe(said), 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct ci_signal_stop stops[] = {{.fn = say, .arg = "1"}, {.fn = say, .arg = "2"}};
+        signal(SIGTERM, SIG_DFL);
+        ci_signal_watch(&stops[0]);
+        raise(SIGTERM);
+        ci_signal_watch(&stops[1]);
+        raise(SIGTERM);
+        ci_signal_unwatch(&stops[1]);
+        raise(SIGTERM);
+        _exit(1);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(WTERMSIG(status), SIGTERM);
+    expect_said("121");
+}
+
+static struct sigaction coirs;
+
+static void pass_to_coir(int number, siginfo_t *info, void *context)
+{
+    coirs.sa_sigaction(number, info, context);
+}
+
+TEST(a_handler_in_front_that_calls_coirs_is_not_ended_by_a_second_signal)
+{
+    struct ci_signal_stop stop = {.fn = on_stop, .arg = &stopped};
+    struct sigaction action = {.sa_sigaction = pass_to_coir, .sa_flags = SA_SIGINFO};
+    ci_signal_watch(&stop);
+    CHECK_EQ(sigaction(SIGTERM, &action, &coirs), 0);
+    raise(SIGTERM);
+    raise(SIGTERM);
+    CHECK_EQ(stopped, 2);
+    ci_signal_unwatch(&stop);
+    signal(SIGTERM, SIG_DFL);
 }
