@@ -18,6 +18,7 @@
 #include "sys/clock.h"
 
 enum { TRIES = 3000, LATE_TRIES = 2000, STEPS_MAX = 64, DIFFERENCES_MAX = 20, REPEATS = 10 };
+enum { FILL_BITS = 2 };
 
 struct record {
     struct step step;
@@ -37,8 +38,13 @@ static struct {
     const struct program *program;
     uint32_t step;        /* that is being made */
     uint32_t same;        /* steps, until the first difference */
-    bool fills_receiver;  /* OP_FILL */
     struct answer answer; /* of the model, there */
+    unsigned choices;     /* for each OP_FILL that comes, FILL_BITS */
+    struct fill {
+        coir_fd fd;
+        bool all_arrives; /* at the receiver */
+        bool moves_later; /* what has not arrived does so while another connection is drained */
+    } fills[STEPS_MAX], *fill;
 } now;
 
 /* ---- what only the simulated kernel needs ---- */
@@ -85,17 +91,20 @@ static struct ci_ksocket *connected_at(coir_fd fd)
     return socket && socket->peer ? socket : NULL;
 }
 
-/* As much as the real kernel took. Half of it arrives, or in every other try all of it, of which
- * the sender does not know before it has been read. */
+/* As much as the real kernel took. Half of it arrives, or all of it, of which the sender does not
+ * know before it has been read, or before its timers have asked again: the tries go through what
+ * the fills of a program may do. */
 void kernel_prepare_fill(coir_fd fd)
 {
+    *now.fill++ = (struct fill){fd, now.choices & 1, now.choices & 2};
+    now.choices >>= FILL_BITS;
     const struct answer *answer = &now.program->records[now.step].answer;
     struct ci_ksocket *socket = connected_at(fd);
     if (!socket || ci_kunix_is(socket))
         return;
-    size_t arrives = (size_t)answer->words[0] / (now.fills_receiver ? 1 : 2);
+    size_t arrives = (size_t)answer->words[0] / (now.fill[-1].all_arrives ? 1 : 2);
     socket->peer->in_most = socket->peer->in.bytes + arrives;
-    socket->out_most = (size_t)answer->words[0] - (now.fills_receiver ? 0 : arrives);
+    socket->out_most = (size_t)answer->words[0] - (now.fill[-1].all_arrives ? 0 : arrives);
 }
 
 size_t kernel_fill_size(coir_fd fd, uint32_t sent, size_t len)
@@ -103,7 +112,7 @@ size_t kernel_fill_size(coir_fd fd, uint32_t sent, size_t len)
     size_t all = (size_t)now.program->records[now.step].answer.words[0];
     struct ci_ksocket *socket = connected_at(fd);
     bool is_unix = socket && ci_kunix_is(socket);
-    if ((!now.fills_receiver && !is_unix) || !socket)
+    if ((!now.fill[-1].all_arrives && !is_unix) || !socket)
         return len;
     if (is_unix)
         socket->out_most = SIZE_MAX;
@@ -112,7 +121,7 @@ size_t kernel_fill_size(coir_fd fd, uint32_t sent, size_t len)
     return sent == all || all - sent > len ? len : all - sent;
 }
 
-void kernel_end_fill(coir_fd fd)
+static void make_room(coir_fd fd, bool had_all)
 {
     struct ci_ksocket *socket = connected_at(fd);
     if (!socket)
@@ -121,10 +130,22 @@ void kernel_end_fill(coir_fd fd)
     if (ci_kunix_is(socket))
         return;
     socket->peer->in_most = 425984;
-    if (now.fills_receiver && socket->no_space && ci_knetwork_is_writable(socket)) {
+    if (had_all && socket->no_space && ci_knetwork_is_writable(socket)) {
         socket->no_space = false;
         ci_kfile_wake(&socket->file, POLLOUT | POLLWRNORM);
     }
+}
+
+void kernel_end_fill(coir_fd fd)
+{
+    bool had_all = false;
+    for (const struct fill *fill = now.fills; fill < now.fill; fill++) {
+        if (fill->fd == fd)
+            had_all = fill->all_arrives;
+        else if (fill->moves_later)
+            make_room(fill->fd, true);
+    }
+    make_room(fd, had_all);
 }
 
 /* ---- one try ---- */
@@ -190,7 +211,8 @@ static bool attempt(const struct program *program, int try, bool trace)
 {
     struct ci_world world;
     now.program = program;
-    now.fills_receiver = try % 2;
+    now.choices = (unsigned)try;
+    now.fill = now.fills;
     ci_world_init(&world, program->seed + (uint64_t)try * 0x10000000000u);
     world.trace = trace ? print_line : NULL;
     ci_sim_kernel->open(&world, 3600 * COIR_S, NULL, 0);
