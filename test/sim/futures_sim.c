@@ -5,9 +5,10 @@
  * What must hold:
  * 1. A generator hands its values over in order, each once, whatever interrupts the call, and gets
  *    what was sent for each; when it is freed early its function runs to its end.
- * 2. Each member of a set comes out once, and ended; of a group as many have ended as its kind
- *    promises.
- * 3. Each deferred function is called once, the last registered first; one that was disarmed never.
+ * 2. Each member of a set comes out once, and ended, and may then be added again; of a group as
+ *    many have ended as its kind promises.
+ * 3. Each deferred function is called once, the last registered first, and may wait; one that was
+ *    disarmed never.
  * 4. A task sees its own locals and those of the task that spawned it, not its children's.
  * 5. Posted functions of one sender are called in order, each once, on the worker that was named; a
  *    call on a worker runs there, and its result comes back; a completion is told once.
@@ -190,6 +191,17 @@ static void check_member(struct member *members, int count, coir_branch *branch)
     member->out = true;
 }
 
+/* A member that is out: the same future, from its start. */
+static bool add_again(coir_set *set, struct member *member)
+{
+    if (member->branch.future != &member->frame.future || member->branch.future->result < 0)
+        return false;
+    member->frame.steps = (int)below(4);
+    member->out = false;
+    MUST_BE(coir_set_add(set, &member->branch), 0);
+    return true;
+}
+
 static void use_set(void)
 {
     struct member members[MEMBERS_MOST];
@@ -197,7 +209,7 @@ static void use_set(void)
     coir_set set;
     coir_set_init(&set);
     bool whole = add_members(&set, members, count);
-    int added = (int)coir_set_live(&set);
+    int begun = (int)coir_set_live(&set), added = begun;
     MUST(whole ? added == count : added < count);
     while (rc == 1 && below(8)) {
         coir_branch *branch;
@@ -206,6 +218,8 @@ static void use_set(void)
         if (rc == 1) {
             check_member(members, count, branch);
             out++;
+            if (below(3) == 0)
+                added += add_again(&set, (struct member *)(void *)branch);
         }
         if (rc == -ETIME) {
             rc = 1;
@@ -217,7 +231,7 @@ static void use_set(void)
     MUST(rc == 1 || out == added);
     coir_set_done(&set);
     MUST_BE(coir_set_live(&set), 0);
-    for (int i = 0; i < added; i++)
+    for (int i = 0; i < begun; i++)
         MUST_BE(members[i].frame.begun, members[i].frame.ended);
 }
 
@@ -385,7 +399,7 @@ static void call_hook(void *arg)
     MUST(hook->number != hooks->disarmed);
     MUST(!hooks->called || hooks->numbers[hooks->called - 1] > hook->number);
     hooks->numbers[hooks->called++] = hook->number;
-    coir_sleep_for(some_time());
+    MUST_BE(coir_sleep_for(some_time()), 0); /* whatever has ended the task */
 }
 
 static const char inherited, own;

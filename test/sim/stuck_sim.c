@@ -11,7 +11,8 @@
  * 3. A dump does not wait for such a worker, and shows that it does not answer, with what it runs,
  *    and its tasks as not known; and no worker that is free.
  * 4. Each line of the log is one line, and what is not known is not told: where threads are late,
- *    one may not say what it does. */
+ *    one may not say what it does.
+ * 5. A sleep after such a turn begins when it is asked for. */
 #include <coir.h>
 #include <coir/dump.h>
 #include <coir/sim.h>
@@ -160,7 +161,8 @@ static int be_a_blocker(void *arg)
             MUST_BE(coir_mutex_lock(&place->mutex), 0);
         MUST_BE(coir_sleep_for(5 * COIR_MS), 0); /* the others wait by then */
         block_worker(place, block);
-        MUST_BE(coir_sleep_for(2 * slack), 0); /* until all is told of it */
+        MUST_BE(coir_sleep_for(2 * slack), 0);                        /* until all is told of it */
+        MUST(coir_now() >= block->begins + block->lasts + 2 * slack); /* 5 */
         check_block(block);
         if (block->locked)
             coir_mutex_unlock(&place->mutex);
