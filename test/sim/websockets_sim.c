@@ -78,6 +78,18 @@ static coir_ws_options options(void)
 
 /* ---- the server ---- */
 
+/* Now and then it gives up for a while; a message that has begun goes on where it was. */
+static int send_part(coir_ws *ws, enum coir_ws_type type, const char *data, size_t len, bool last)
+{
+    int rc = -ETIME;
+    for (bool passed = true; rc == -ETIME && passed;) {
+        COIR_DEADLINE_AS(limit, below(3) ? COIR_NEVER : coir_in((coir_time)below(2000) * COIR_US));
+        rc = coir_ws_send_part(ws, type, data, len, last);
+        passed = coir_deadline_passed(limit);
+    }
+    return rc;
+}
+
 /* Back as it came, or in parts. */
 static int answer(coir_ws *ws, coir_ws_message *message)
 {
@@ -90,8 +102,7 @@ static int answer(coir_ws *ws, coir_ws_message *message)
     }
     for (size_t i = 0; i < parts && rc == 0; i++) {
         size_t from = len * i / parts, to = len * (i + 1) / parts;
-        rc = coir_ws_send_part(ws, coir_ws_message_type(message), data + from, to - from,
-                               i + 1 == parts);
+        rc = send_part(ws, coir_ws_message_type(message), data + from, to - from, i + 1 == parts);
     }
     return rc;
 }
@@ -120,8 +131,8 @@ static int answer_in_parts(coir_ws *ws)
         rc = coir_ws_recv_part(ws, &part, &last);
         if (rc <= 0)
             break;
-        int sent = coir_ws_send_part(ws, coir_ws_message_type(part), coir_ws_message_data(part),
-                                     coir_ws_message_len(part), last);
+        int sent = send_part(ws, coir_ws_message_type(part), coir_ws_message_data(part),
+                             coir_ws_message_len(part), last);
         rc = sent < 0 ? sent : rc;
         coir_ws_message_unref(part);
     }
@@ -181,7 +192,18 @@ static int receive_all(void *ws)
     return 0;
 }
 
-/* Closes in time, although the client does not, while another task receives or none does. */
+/* Until it is told that the connection is closed. */
+static int send_on(void *ws)
+{
+    int rc;
+    while ((rc = coir_ws_send_text(ws, "still here")) == 0)
+        if (coir_sleep_for((coir_time)below(200) * COIR_MS) < 0)
+            return 0;
+    MUST(rc < 0 && rc != -EXDEV);
+    return 0;
+}
+
+/* Closes in time, although the client does not, while other tasks receive and send or none does. */
 static int close_alone(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -194,6 +216,8 @@ static int close_alone(coir_request *req, coir_response *res, void *arg)
     COIR_SCOPE(scope);
     if (below(2))
         MUST_BE(coir_go(scope, receive_all, ws), 0);
+    if (below(2))
+        MUST_BE(coir_go(scope, send_on, ws), 0);
     coir_sleep_for((coir_time)below(2000) * COIR_MS);
     coir_time begun = coir_now();
     coir_ws_close(ws, 1000, "done");
@@ -341,18 +365,19 @@ static void exceed(struct client *client)
     " HTTP/1.1\r\nHost: server\r\nUpgrade: websocket\r\nConnection: " \
     "Upgrade\r\nSec-WebSocket-Key: "
 
-/* Hears nothing of a close, and sends pings until the connection has ended. */
+/* Hears nothing of a close, and sends pings and messages until the connection has ended. */
 static void go_on(void)
 {
     static const char asks[] =
         "GET /alone" ASKS "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
-                      ping[] = "\x89\x80\0\0\0";
+                      ping[] = "\x89\x80\0\0\0", message[] = "\x82\x81\0\0\0\0";
     coir_stream *stream;
     if (coir_tcp_connect("server:80", &stream) < 0)
         return;
     COIR_DEADLINE(coir_in(patience));
     int rc = coir_write_all(stream, asks, sizeof asks - 1);
-    while (rc == 0 && (rc = coir_write_all(stream, ping, sizeof ping)) == 0)
+    while (rc == 0 && (rc = below(2) ? coir_write_all(stream, ping, sizeof ping)
+                                     : coir_write_all(stream, message, sizeof message)) == 0)
         rc = coir_sleep_for((coir_time)below(1000) * COIR_MS);
     MUST(rc != -ETIME); /* 7 */
     coir_close(stream);
