@@ -348,6 +348,19 @@ static int write_pieces(coir_stream *stream, const char *data, size_t len)
     return rc;
 }
 
+static int write_chunks(coir_stream *stream, const char *data, size_t len)
+{
+    char line[40];
+    int rc = 0;
+    for (size_t at = 0, n; rc == 0 && at < len; at += n) {
+        n = 1 + chaos_below(&chaos, len - at);
+        int line_len = snprintf(line, sizeof line, "%s%zx\r\n", at ? "\r\n" : "", n);
+        rc = coir_write_all(stream, line, (size_t)line_len);
+        rc = rc < 0 ? rc : write_pieces(stream, data + at, n);
+    }
+    return rc < 0 ? rc : coir_write_all(stream, "\r\n0\r\n\r\n", 7);
+}
+
 /* Often so long that the connection rests. */
 static int pause_once(const struct visit *visit, int request)
 {
@@ -358,6 +371,11 @@ static size_t body_of(const struct visit *visit, int i)
 {
     bool has_body = visit->kinds[i] == BODY || visit->kinds[i] == WHOLE;
     return has_body ? visit->numbers[i] % BODY_MOST : 0;
+}
+
+static bool is_chunked(const struct visit *visit, int i)
+{
+    return body_of(visit, i) && visit->numbers[i] / BODY_MOST % 2;
 }
 
 static size_t make_head(const struct visit *visit, int i, char *head)
@@ -371,12 +389,14 @@ static size_t make_head(const struct visit *visit, int i, char *head)
                                                  "5\r\nabcde\r\n0\r\n\r\n"
                                                : "Expect: 100-continue\r\n"
                                                  "Content-Length: 5\r\n\r\nabcde");
+    char framing[40] = "Transfer-Encoding: chunked";
+    if (!is_chunked(visit, i))
+        snprintf(framing, sizeof framing, "Content-Length: %zu", body_of(visit, i));
     return (size_t)snprintf(
         head, HEAD_MOST,
-        "%s /%s/%u?other=&number=%u HTTP/1.1\r\nHost: server\r\nX-Number: %u\r\n"
-        "Content-Length: %zu\r\n\r\n",
+        "%s /%s/%u?other=&number=%u HTTP/1.1\r\nHost: server\r\nX-Number: %u\r\n%s\r\n\r\n",
         kind == BODY || kind == WHOLE ? "POST" : "GET", names[kind], number, number, number,
-        body_of(visit, i));
+        framing);
 }
 
 static int ask_one(const struct visit *visit, int i)
@@ -391,7 +411,8 @@ static int ask_one(const struct visit *visit, int i)
     if (!body)
         return -ENOMEM;
     bytes_make(body, visit->numbers[i], 0, len);
-    rc = write_pieces(visit->stream, body, len);
+    rc = is_chunked(visit, i) ? write_chunks(visit->stream, body, len)
+                              : write_pieces(visit->stream, body, len);
     free(body);
     return rc;
 }
