@@ -14,7 +14,8 @@
  *    is what is behind it.
  * 4. Each end of a connection knows the process at the other one, whoever's it is by then.
  * 5. A send that waits for room ends with -ECANCELED, soon, when its socket is closed.
- * 6. In the end, when nothing fails any more, everybody is served, and nothing is left open. */
+ * 6. In the end, when nothing fails any more, everybody is served, and nothing is left open, nor
+ *    is the file of a socket that was closed. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/unix.h>
@@ -489,6 +490,15 @@ static void close_full(void)
     coir_udp_close(sink);
 }
 
+/* The file goes with its socket, where a descriptor is to be had for that. */
+static void close_named(void)
+{
+    coir_udp *udp;
+    MUST_BE(coir_udp_open(w.sink, NULL, &udp), 0);
+    coir_udp_close(udp);
+    MUST_BE(coir_udp_open("unix:@", w.sink, &udp), w.sink[5] == '@' ? -ECONNREFUSED : -ENOENT);
+}
+
 /* ---- all of it ---- */
 
 static double part_of(double most)
@@ -530,6 +540,7 @@ static int play(void *arg)
     for (uintptr_t i = 0; i < SENDERS; i++)
         MUST_BE(coir_go_anywhere(scope, be_a_sender, (void *)i), 0);
     int rc = coir_scope_wait(scope);
+    close_named();
     if (below(20) == 0)
         close_full();
     return rc;

@@ -5,7 +5,9 @@
  * What must hold, each time that the log is read again:
  * 1. Every record that was acknowledged is there, whole, in its place.
  * 2. Every record that is there was written, and in that place: what a loss of power tore is not
- *    taken for a record. */
+ *    taken for a record.
+ * 3. A small file beside it, which is replaced now and then, has the bytes of the last replacement
+ *    that succeeded, or of a later one. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -33,6 +35,7 @@ static struct {
     uint64_t seeds[RECORDS_MOST]; /* of the record last written in this place */
     uint32_t lens[RECORDS_MOST];
     uint32_t acknowledged;
+    uint8_t marked; /* the number in the file that is replaced: one that fits */
     coir_file *file;
     int64_t end; /* of the log, in its file */
     uint32_t count;
@@ -104,9 +107,38 @@ static int read_record(void)
     return 1;
 }
 
+/* 3 */
+static int read_mark(void)
+{
+    coir_file *file;
+    uint8_t mark = 0;
+    int rc = coir_file_open("mark", O_RDONLY, 0, &file);
+    if (rc == -ENOENT)
+        MUST_BE(w.marked, 0);
+    if (rc < 0)
+        return rc == -ENOENT ? 0 : rc;
+    ssize_t n = coir_file_read(file, &mark, sizeof mark, 0);
+    coir_file_close(file);
+    if (n < 0)
+        return (int)n;
+    MUST(n == sizeof mark && mark >= w.marked && mark <= w.acknowledged);
+    return 0;
+}
+
+static int write_mark(void)
+{
+    uint8_t mark = (uint8_t)w.acknowledged;
+    int rc = coir_file_replace(NULL, "mark", &mark, sizeof mark, 0600);
+    if (rc == 0 && !coir_task_interrupted())
+        w.marked = mark;
+    return rc;
+}
+
 static int recover(void)
 {
-    int rc;
+    int rc = read_mark();
+    if (rc < 0)
+        return rc;
     w.end = 0;
     w.count = 0;
     while ((rc = read_record()) > 0)
@@ -153,6 +185,8 @@ static int write_records(void *arg)
             break;
         if (!w.broken && w.count < RECORDS_MOST)
             rc = append();
+        if (rc == 0 && below(8) == 0)
+            rc = write_mark();
         coir_mutex_unlock(&w.mutex);
         if (rc == 0)
             rc = coir_sleep_for((coir_time)below(20) * COIR_MS);
