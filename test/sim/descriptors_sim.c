@@ -1,14 +1,18 @@
 /* Descriptors that are the program's own: fibers wait for pipes whose numbers are closed and reused
- * at once, while a thread beside the runtime asks a poller of its own. Only over the simulated
- * kernel: the simulator's own driver has no descriptors.
+ * at once, while threads beside the runtime ask a poller of their own, and run a loop with
+ * callbacks. Only over the simulated kernel: the simulator's own driver has no descriptors.
  *
  * What must hold:
  * 1. What a wait says holds, for the file that has the number now: nothing of an earlier file is
  *    told, even one that lives on under another number.
  * 2. A wait ends soon after what it waits for has come.
  * 3. The poller reports each byte, and each source that was set, until the thread has seen it.
- * 4. What is written to a full pipe comes when there is room, whole and in order. */
+ * 4. What is written to a full pipe comes when there is room, whole and in order.
+ * 5. A loop calls a watch for each byte and, while it is started, for room; it runs until the last
+ *    watch is stopped that is not weak, and while it is held or calls are posted, which are made
+ *    in order. */
 #include <coir.h>
+#include <coir/loop.h>
 #include <coir/poller.h>
 #include <coir/sim.h>
 #include <string.h>
@@ -234,6 +238,32 @@ static void wait_for_each(void)
     close(ends[1]);
 }
 
+static int write_late(void *arg)
+{
+    MUST_BE(coir_sleep_for(300 * COIR_MS), 0);
+    MUST_BE(write(*(const int *)arg, "x", 1), 1);
+    return 0;
+}
+
+/* There is room all the time, of which only one wait is told: the other one sleeps. */
+static void wait_beside_room(void)
+{
+    int ends[2], events;
+    COIR_DEADLINE(coir_in(patience));
+    MUST_BE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    struct room room = {ends[0], COIR_NEVER};
+    COIR_SCOPE(scope);
+    MUST_BE(coir_go(scope, wait_for_room, &room), 0);
+    MUST_BE(coir_go(scope, write_late, &ends[1]), 0);
+    do /* as wait_for_room */
+        events = coir_fd_wait(ends[0], COIR_READ);
+    while (events > 0 && !holds(ends[0], events));
+    MUST(events > 0 && events & COIR_READ);
+    MUST_BE(coir_scope_wait(scope), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static int be_a_waiter(void *arg)
 {
     int number = *(const int *)arg;
@@ -246,6 +276,8 @@ static int be_a_waiter(void *arg)
             wait_for_each();
         if (below(12) == 0)
             fill_pipe();
+        if (below(12) == 0)
+            wait_beside_room();
         make_pipe(ends);
         for (uint64_t j = below(3); j; j--)
             wait_for_byte(ends);
@@ -377,6 +409,95 @@ static int run_poller(void *arg)
     return coir_offload(use_poller, arg);
 }
 
+/* ---- a loop beside them ---- */
+
+static struct {
+    coir_loop *loop;
+    int ends[2];
+    coir_watch bytes, room;
+    int got, called;
+    bool looks_for_room;
+} l;
+
+static void on_room(coir_loop *loop, coir_watch *watch, int events, void *arg)
+{
+    const bool *once = arg;
+    MUST(events & COIR_WRITE && l.looks_for_room);
+    l.looks_for_room = !*once && below(2);
+    if (!l.looks_for_room && !*once)
+        coir_watch_stop(loop, watch);
+}
+
+/* The loop does not run for it. */
+static void look_for_room(coir_loop *loop)
+{
+    static bool once;
+    once = below(2);
+    int rc = coir_watch_start(loop, &l.room, l.ends[0],
+                              COIR_WRITE | COIR_WATCH_WEAK | (once ? COIR_WATCH_ONCE : 0), on_room,
+                              &once);
+    MUST(rc == 0 || rc == -ENOMEM);
+    l.looks_for_room = rc == 0;
+}
+
+static void on_byte(coir_loop *loop, coir_watch *watch, int events, void *arg)
+{
+    char byte;
+    (void)arg;
+    MUST(events & COIR_READ);
+    l.got += read(l.ends[0], &byte, 1) == 1; /* io_uring: as wait_for_room */
+    if (l.got == BYTES_MOST)
+        coir_watch_stop(loop, watch);
+    else if (!l.looks_for_room)
+        look_for_room(loop);
+}
+
+static void be_called(void *arg)
+{
+    MUST_BE((intptr_t)arg, l.called++);
+}
+
+static void *feed_loop(void *arg)
+{
+    (void)arg;
+    for (intptr_t i = 0; i < BYTES_MOST; i++) {
+        do /* again, where the loop has left no room: as modify_pipe */
+            usleep((useconds_t)below(500));
+        while (write(l.ends[1], "x", 1) != 1);
+        MUST_BE(coir_loop_post(l.loop, be_called, (void *)i), 0);
+    }
+    coir_loop_release(l.loop);
+    return NULL;
+}
+
+/* On a thread of its own. */
+static int use_loop(void *arg)
+{
+    static const char *const drivers[] = {NULL, "epoll", "io_uring", "poll"};
+    coir_loop_options options = COIR_LOOP_OPTIONS;
+    options.driver = drivers[below(4)];
+    pthread_t feeder;
+    (void)arg;
+    MUST_BE(coir_loop_new_with(&options, &l.loop), 0);
+    MUST_BE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, l.ends), 0);
+    while (coir_watch_start(l.loop, &l.bytes, l.ends[0], COIR_READ, on_byte, NULL) == -ENOMEM)
+        usleep(100);
+    coir_loop_hold(l.loop);
+    MUST_BE(pthread_create(&feeder, NULL, feed_loop, NULL), 0);
+    MUST_BE(coir_loop_run(l.loop), 0);
+    MUST(l.got == BYTES_MOST && l.called == BYTES_MOST); /* 5 */
+    MUST_BE(pthread_join(feeder, NULL), 0);
+    coir_loop_free(l.loop);
+    close(l.ends[0]);
+    close(l.ends[1]);
+    return 0;
+}
+
+static int run_loop(void *arg)
+{
+    return coir_offload(use_loop, arg);
+}
+
 /* ---- all of it ---- */
 
 /* The newest events of each worker, as one JSON text. */
@@ -407,6 +528,8 @@ static int use_all(void)
     }
     open_poller();
     MUST_BE(coir_go(scope, run_poller, NULL), 0);
+    if (below(2))
+        MUST_BE(coir_go(scope, run_loop, NULL), 0);
     MUST_BE(coir_go_anywhere(scope, feed_poller, NULL), 0);
     return coir_scope_wait(scope);
 }
@@ -428,6 +551,7 @@ int scenario(coir_sim *sim)
     if (!posix_has_kernel())
         return -ENOTSUP;
     memset(&w, 0, sizeof w);
+    memset(&l, 0, sizeof l);
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "host", play, NULL);
 }
