@@ -185,7 +185,7 @@ static int write_records(void *arg)
             break;
         if (!w.broken && w.count < RECORDS_MOST)
             rc = append();
-        if (rc == 0 && below(8) == 0)
+        if (rc == 0 && below(40) == 0)
             rc = write_mark();
         coir_mutex_unlock(&w.mutex);
         if (rc == 0)
