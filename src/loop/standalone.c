@@ -68,8 +68,9 @@ bool coir_loop_alive(const coir_loop *loop)
 {
     if (!loop && CI_MISUSE(-EINVAL, "loop is NULL"))
         return false;
-    return loop->live + loop->wheel.count > loop->weak || !ci_inbox_empty(&loop->inbox) ||
-           !ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN]) || ci_load(&loop->holds);
+    /* holds before the inbox: who posts before it releases has posted then */
+    return loop->live + loop->wheel.count > loop->weak || ci_load(&loop->holds) ||
+           !ci_inbox_empty(&loop->inbox) || !ci_list_empty(&loop->hooks[COIR_HOOK_IN_TURN]);
 }
 
 /* Before a turn: whether another thread has requested one. What it announced is seen then. */
