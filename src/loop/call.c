@@ -70,7 +70,7 @@ int coir_loop_call(coir_loop *loop, int (*fn)(void *arg), void *arg)
     int rc = may_send(loop, fn != NULL, CI_CALL, CI_PLACE);
     if (rc < 0)
         return rc;
-    if (ci_load_relaxed(&loop->turning) == &ci_loop_thread_mark)
+    if (ci_load_relaxed(&loop->turning) == ci_thread_mark())
         return CI_MISUSE(-EDEADLK, "a callback of the loop would wait for itself");
     struct call call = {.message.deliver = make_call, .fn = fn, .arg = arg, .loop = loop};
     ci_gate_init(&call.made);

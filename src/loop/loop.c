@@ -49,7 +49,7 @@ void ci_loop_close_residents(struct coir_loop *loop)
 void ci_loop_done(struct coir_loop *loop)
 {
     /* for the last callbacks: no call of theirs may wait */
-    ci_store_relaxed(&loop->turning, &ci_loop_thread_mark);
+    ci_store_relaxed(&loop->turning, ci_thread_mark());
     while (!ci_inbox_empty(&loop->inbox))
         ci_loop_receive(loop);
     coir_loop_watchdog_stop(loop);
@@ -187,7 +187,7 @@ static void call_residents(struct coir_loop *loop)
 void ci_loop_turn(struct coir_loop *loop, coir_time deadline)
 {
     ci_check(!loop->turning, "loop.h 2");
-    ci_store_relaxed(&loop->turning, &ci_loop_thread_mark); /* coir_loop_call looks at it */
+    ci_store_relaxed(&loop->turning, ci_thread_mark()); /* coir_loop_call looks at it */
     ci_bump(&loop->turns);
     if (ci_unlikely(loop->observer.wanted))
         ci_observer_begin(loop);

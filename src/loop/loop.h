@@ -28,6 +28,7 @@
 #include "loop/observer.h"
 #include "loop/timer_wheel.h"
 #include "sys/clock.h"
+#include "sys/thread.h"
 
 /* What lives on a loop until it is closed, and keeps it running: a socket or an acceptor. Its
  * operations complete at once or inside of the driver's wait; it is called after the wait, so that
@@ -62,7 +63,7 @@ struct coir_loop {
     uint32_t spin_skips; /* how many sleeps skip the spin after the last fruitless one */
     uint32_t skipped;    /* how many of them have */
     bool received;       /* a message has come since the last sleep */
-    const char *turning; /* inside of a turn: the mark of its thread (ci_loop_thread_mark) */
+    const char *turning; /* inside of a turn: the mark of its thread (ci_thread_mark) */
     const coir_allocator *allocator;
     uint64_t sleeps; /* announcements of a sleep */
     int error;       /* of the last wait, where the driver has given up; 0: none */
@@ -79,13 +80,10 @@ struct coir_loop {
     uint64_t wakeups;
 };
 
-/* Its address tells threads apart: thread_mark.c. */
-extern CI_THREAD_LOCAL char ci_loop_thread_mark;
-
 /* Whether the loop is in a turn of another thread's. */
 static inline bool ci_loop_is_foreign(const struct coir_loop *loop)
 {
-    return loop->turning && loop->turning != &ci_loop_thread_mark;
+    return loop->turning && loop->turning != ci_thread_mark();
 }
 
 /* The loop owns the driver from here on. */

@@ -10,7 +10,7 @@
  * 4. What is written to a full pipe comes when there is room, whole and in order.
  * 5. A loop calls a watch for each byte and, while it is started, for room; it runs until the last
  *    watch is stopped that is not weak, and while it is held or calls are posted, which are made
- *    in order. */
+ *    in order; a call that is waited for gives its result back. */
 #include <coir.h>
 #include <coir/loop.h>
 #include <coir/poller.h>
@@ -457,17 +457,49 @@ static void be_called(void *arg)
     MUST_BE((intptr_t)arg, l.called++);
 }
 
+static int answer_slowly(void *arg)
+{
+    usleep((useconds_t)below(100));
+    be_called(arg);
+    return l.called;
+}
+
+/* Who never waits for a call gets ahead of the loop. */
 static void *feed_loop(void *arg)
 {
+    bool waits = below(2);
     (void)arg;
     for (intptr_t i = 0; i < BYTES_MOST; i++) {
         do /* again, where the loop has left no room: as modify_pipe */
             usleep((useconds_t)below(500));
         while (write(l.ends[1], "x", 1) != 1);
-        MUST_BE(coir_loop_post(l.loop, be_called, (void *)i), 0);
+        if (waits && below(2))
+            MUST_BE(coir_loop_call(l.loop, answer_slowly, (void *)i), i + 1);
+        else
+            MUST_BE(coir_loop_post(l.loop, be_called, (void *)i), 0);
     }
     coir_loop_release(l.loop);
     return NULL;
+}
+
+static void *post_and_release(void *arg)
+{
+    MUST_BE(coir_loop_post(l.loop, be_called, arg), 0);
+    coir_loop_release(l.loop);
+    return NULL;
+}
+
+/* The loop may look for what is left just then. */
+static void run_for_a_post(void)
+{
+    pthread_t poster;
+    coir_loop_hold(l.loop);
+    MUST_BE(pthread_create(&poster, NULL, post_and_release, (void *)(intptr_t)l.called), 0);
+    usleep((useconds_t)below(5));
+    int called = l.called;
+    MUST_BE(coir_loop_run(l.loop), 0);
+    MUST_BE(l.called, called + 1); /* 5 */
+    MUST_BE(pthread_join(poster, NULL), 0);
 }
 
 /* On a thread of its own. */
@@ -487,6 +519,8 @@ static int use_loop(void *arg)
     MUST_BE(coir_loop_run(l.loop), 0);
     MUST(l.got == BYTES_MOST && l.called == BYTES_MOST); /* 5 */
     MUST_BE(pthread_join(feeder, NULL), 0);
+    for (uint64_t i = below(30); i; i--)
+        run_for_a_post();
     coir_loop_free(l.loop);
     close(l.ends[0]);
     close(l.ends[1]);
