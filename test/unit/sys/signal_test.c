@@ -138,9 +138,21 @@ static void on_slow_stop(void *arg)
         pause();
 }
 
-static void expect_said(const char *what)
+/* In a child: `number` ends it, and `what` was said before. */
+static void check_end(void (*run)(void), int number, const char *what)
 {
     char text[10] = "";
+    int status;
+    CHECK_EQ(pipe(said), 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        signal(number, SIG_DFL);
+        run();
+        _exit(1);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(WTERMSIG(status), number);
     close(said[1]);
     for (ssize_t n, len = 0; (n = read(said[0], text + len, sizeof text - 1 - (size_t)len)) > 0;)
         len += n;
@@ -148,48 +160,36 @@ static void expect_said(const char *what)
     CHECK(strcmp(text, what) == 0);
 }
 
+static void be_stopped_slowly(void)
+{
+    struct ci_signal_guard guard = {.leave = say, .resume = do_nothing, .arg = "g"};
+    struct ci_signal_stop stop = {.fn = on_slow_stop, .arg = "s"};
+    CHECK_EQ(ci_signal_guard(&guard), 0);
+    ci_signal_watch(&stop);
+    CHECK_EQ(pthread_create(&other, NULL, wait_for_signals, NULL), 0);
+    pthread_kill(pthread_self(), SIGINT);
+}
+
 TEST(guards_are_called_before_the_second_signal_ends_the_process)
 {
-    CHECK_EQ(pipe(said), 0);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        struct ci_signal_guard guard = {.leave = say, .resume = do_nothing, .arg = "g"};
-        struct ci_signal_stop stop = {.fn = on_slow_stop, .arg = "s"};
-        signal(SIGINT, SIG_DFL);
-        CHECK_EQ(ci_signal_guard(&guard), 0);
-        ci_signal_watch(&stop);
-        CHECK_EQ(pthread_create(&other, NULL, wait_for_signals, NULL), 0);
-        pthread_kill(pthread_self(), SIGINT);
-        _exit(1);
-    }
-    int status;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK_EQ(WTERMSIG(status), SIGINT);
-    expect_said("sg");
+    check_end(be_stopped_slowly, SIGINT, "sg");
 }
 
 /* A stop that begins to watch is told of the next signal, as is who watched before. */
+static void watch_again(void)
+{
+    struct ci_signal_stop stops[] = {{.fn = say, .arg = "1"}, {.fn = say, .arg = "2"}};
+    ci_signal_watch(&stops[0]);
+    raise(SIGTERM);
+    ci_signal_watch(&stops[1]);
+    raise(SIGTERM);
+    ci_signal_unwatch(&stops[1]);
+    raise(SIGTERM);
+}
+
 TEST(after_another_watch_the_next_signal_is_the_first_again)
 {
-    CHECK_EQ(pipe(said), 0);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        struct ci_signal_stop stops[] = {{.fn = say, .arg = "1"}, {.fn = say, .arg = "2"}};
-        signal(SIGTERM, SIG_DFL);
-        ci_signal_watch(&stops[0]);
-        raise(SIGTERM);
-        ci_signal_watch(&stops[1]);
-        raise(SIGTERM);
-        ci_signal_unwatch(&stops[1]);
-        raise(SIGTERM);
-        _exit(1);
-    }
-    int status;
-    CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK_EQ(WTERMSIG(status), SIGTERM);
-    expect_said("121");
+    check_end(watch_again, SIGTERM, "121");
 }
 
 static struct sigaction coirs;
