@@ -156,6 +156,7 @@ static int be_a_blocker(void *arg)
         struct block *block = &place->blocks[place->count];
         *block = (struct block){.worker = coir_worker_index(), .locked = below(2)};
         block->lasts = (coir_time)below((uint64_t)(below(3) ? 4 * limit : 3 * COIR_S));
+        block->lasts -= block->lasts % COIR_US; /* usleep() counts in them */
         MUST_BE(coir_sleep_for(moment()), 0);
         if (block->locked)
             MUST_BE(coir_mutex_lock(&place->mutex), 0);
