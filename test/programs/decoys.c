@@ -60,8 +60,9 @@ int decoys_tick(void *arg)
         coir_mutex *mutex = &run->decoys.mutexes[number % 2];
         bool locked = draw(&random, 3) == 0 && coir_mutex_try_lock(mutex) == 0;
         tick(run, &random, number);
-        coir_case waits[] = {coir_case_after(draw(&random, 1u << draw(&random, 12)) * COIR_US),
-                             coir_case_event(&run->over)};
+        /* a long run would do little else */
+        coir_time rest = (coir_time)(draw(&random, 1u << draw(&random, 12)) * (1 + number / 1024));
+        coir_case waits[] = {coir_case_after(rest * COIR_US), coir_case_event(&run->over)};
         rc = coir_select(waits, 2);
         if (locked)
             coir_mutex_unlock(mutex);
