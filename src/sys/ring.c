@@ -4,11 +4,6 @@
 #include <sys/mman.h>
 
 #include "sys/call.h"
-#include "sys/result.h"
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 /* The best first: Linux 6.1, then 6.0. */
 static const uint32_t flags_wanted[] = {
@@ -155,7 +150,7 @@ static size_t length(const struct ci_ring_buffers *buffers)
 
 int ci_ring_buffers_populate(const struct ci_ring_buffers *buffers)
 {
-    return (int)ci_result(madvise(buffers->ring, length(buffers), MADV_POPULATE_WRITE));
+    return ci_ring_call_populate(buffers->ring, length(buffers));
 }
 
 int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffers, uint16_t group)

@@ -5,6 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 int ci_ring_call_setup(uint32_t entries, struct io_uring_params *params)
 {
     long fd = syscall(SYS_io_uring_setup, entries, params);
@@ -39,6 +43,11 @@ void ci_ring_call_unmap(const struct ci_ring_map *map)
 {
     munmap(map->entries, map->entries_size);
     munmap(map->rings, map->rings_size);
+}
+
+int ci_ring_call_populate(void *memory, size_t size)
+{
+    return madvise(memory, size, MADV_POPULATE_WRITE) < 0 ? -errno : 0;
 }
 
 int ci_ring_call_register(coir_fd fd, unsigned what, void *arg, unsigned count)
