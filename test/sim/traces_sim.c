@@ -63,8 +63,9 @@ static struct {
     coir_time traced_from;
     bool over, measures_stacks;
     bool whole; /* nothing is overwritten */
-    char text[TEXT_MOST + 1];
 } w;
+
+static char trace_text[TEXT_MOST + 1]; /* not a part of w, which is cleared for each seed */
 
 static coir_time moment(void)
 {
@@ -337,14 +338,14 @@ static int read_pipe(void *arg)
     while (n) {
         MUST(written->len < TEXT_MOST);
         MUST(coir_fd_wait(written->ends[0], COIR_READ) > 0);
-        n = read(written->ends[0], w.text + written->len,
+        n = read(written->ends[0], trace_text + written->len,
                  written->slowly ? 1 + below(3000) : TEXT_MOST - written->len);
         MUST(n >= 0);
         written->len += (size_t)n;
         if (written->slowly && below(4) == 0)
             MUST_BE(coir_sleep_for(moment()), 0);
     }
-    w.text[written->len] = '\0';
+    trace_text[written->len] = '\0';
     return 0;
 }
 
@@ -364,7 +365,7 @@ static void write_trace(struct read_trace *trace)
     memset(trace, 0, sizeof *trace);
     trace->least = (double)w.traced_from / 1e3;
     trace->most = (double)coir_now() / 1e3;
-    read_trace(trace, w.text);
+    read_trace(trace, trace_text);
 }
 
 /* ---- metrics ---- */
