@@ -17,6 +17,7 @@
 #include <coir/sim.h>
 #include <string.h>
 
+#include "sim/bytes.h"
 #include "sim/chance.h"
 #include "sim/chaos.h"
 #include "sim/must.h"
@@ -147,8 +148,7 @@ static int read_slowly(void *arg)
     size_t seen = 0;
     for (ssize_t n; (n = coir_fd_read(ends[0], bytes, 1 + below(sizeof bytes))) != 0;) {
         MUST(n > 0);
-        for (ssize_t i = 0; i < n; i++)
-            MUST_BE(bytes[i], (seen + (size_t)i) % 251);
+        MUST(bytes_are(bytes, 0, seen, (size_t)n));
         seen += (size_t)n;
         if (below(4) == 0)
             rest();
@@ -156,20 +156,18 @@ static int read_slowly(void *arg)
     return 0;
 }
 
-/* More than a pipe holds; bytes repeat after 251. */
+/* More than a pipe holds. */
 static void fill_pipe(void)
 {
-    static unsigned char bytes[251 * 256];
+    static char bytes[128000];
     int ends[2];
     make_pipe(ends);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (unsigned char)(i % 251);
+    bytes_make(bytes, 0, 0, sizeof bytes);
     COIR_DEADLINE(coir_in(patience));
     COIR_SCOPE(scope);
     MUST_BE(coir_go(scope, read_slowly, ends), 0);
-    for (size_t sent = 0; sent < 2 * sizeof bytes;) {
-        size_t at = sent % sizeof bytes;
-        ssize_t n = coir_fd_write(ends[1], bytes + at, sizeof bytes - at);
+    for (size_t sent = 0; sent < sizeof bytes;) {
+        ssize_t n = coir_fd_write(ends[1], bytes + sent, sizeof bytes - sent);
         MUST(n > 0);
         sent += (size_t)n;
     }

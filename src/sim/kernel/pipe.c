@@ -36,6 +36,35 @@ static void tell(const struct end *end, unsigned key)
         ci_kfile_wake((struct ci_kfile *)(uintptr_t)&end->file, key);
 }
 
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t take(struct pipe *pipe, char *to, size_t size)
+{
+    size_t n = least(size, pipe->len), ahead = least(n, CAPACITY - pipe->start);
+    if (n == 0)
+        return 0;
+    memcpy(to, pipe->bytes + pipe->start, ahead);
+    memcpy(to + ahead, pipe->bytes, n - ahead);
+    pipe->start = (pipe->start + n) % CAPACITY;
+    pipe->len -= n;
+    return n;
+}
+
+static size_t put(struct pipe *pipe, const char *from, size_t len)
+{
+    size_t end = (pipe->start + pipe->len) % CAPACITY, n = least(len, CAPACITY - pipe->len),
+           ahead = least(n, CAPACITY - end);
+    if (n == 0)
+        return 0;
+    memcpy(pipe->bytes + end, from, ahead);
+    memcpy(pipe->bytes, from + ahead, n - ahead);
+    pipe->len += n;
+    return n;
+}
+
 static unsigned poll_reader(struct ci_kfile *file)
 {
     const struct pipe *pipe = end_of(file)->pipe;
@@ -55,14 +84,8 @@ static ssize_t read_pipe(struct ci_kfile *file, const struct iovec *iov, int cou
     size_t taken = 0;
     if (!pipe->len)
         return pipe->ends[1] ? -EAGAIN : 0;
-    for (int i = 0; i < count; i++) {
-        size_t n = iov[i].iov_len < pipe->len ? iov[i].iov_len : pipe->len;
-        for (size_t at = 0; at < n; at++)
-            ((char *)iov[i].iov_base)[at] = pipe->bytes[(pipe->start + at) % CAPACITY];
-        pipe->start = (pipe->start + n) % CAPACITY;
-        pipe->len -= n;
-        taken += n;
-    }
+    for (int i = 0; i < count; i++)
+        taken += take(pipe, iov[i].iov_base, iov[i].iov_len);
     if (was_full && !is_full(pipe))
         tell(pipe->ends[1], POLLOUT | POLLWRNORM);
     return (ssize_t)taken;
@@ -71,17 +94,15 @@ static ssize_t read_pipe(struct ci_kfile *file, const struct iovec *iov, int cou
 static ssize_t write_pipe(struct ci_kfile *file, const struct iovec *iov, int count)
 {
     struct pipe *pipe = end_of(file)->pipe;
-    size_t put = 0;
+    size_t written = 0;
     if (!pipe->ends[0])
         return -EPIPE;
     if (is_full(pipe))
         return -EAGAIN;
     for (int i = 0; i < count; i++)
-        for (size_t at = 0; at < iov[i].iov_len && pipe->len < CAPACITY; at++, put++)
-            pipe->bytes[(pipe->start + pipe->len++) % CAPACITY] =
-                ((const char *)iov[i].iov_base)[at];
+        written += put(pipe, iov[i].iov_base, iov[i].iov_len);
     tell(pipe->ends[0], POLLIN | POLLRDNORM);
-    return (ssize_t)put;
+    return (ssize_t)written;
 }
 
 static void release(struct ci_kfile *file)
@@ -109,7 +130,7 @@ static const struct ci_kfile_type types[2] = {
  * the bytes of a socket fill only parts: the seed chooses how many bytes they are. */
 static size_t choose(size_t wanted, size_t possible)
 {
-    size_t n = wanted < possible ? wanted : possible;
+    size_t n = least(wanted, possible);
     return n > 1 && ci_kone_in(ci_k.settings.part_one_in) ? 1 + (size_t)ci_kbelow(n) : n;
 }
 
@@ -121,8 +142,7 @@ static ssize_t splice_in(struct ci_kfile *from, struct end *to, size_t len)
         return -EPIPE;
     if (is_full(pipe))
         return -EAGAIN;
-    struct iovec part = {pipe->bytes + end,
-                         choose(len, room < CAPACITY - end ? room : CAPACITY - end)};
+    struct iovec part = {pipe->bytes + end, choose(len, least(room, CAPACITY - end))};
     ssize_t n = from->type->read(from, &part, 1);
     if (n > 0) {
         pipe->len += (size_t)n;
