@@ -35,7 +35,7 @@ struct subscriber {
     size_t capacity;
     coir_channel *channel;
     int got[ORDER_MOST], count;
-    bool broken; /* it was told -EPIPE */
+    bool broken; /* it was told -EPIPE, behind all that came before */
 };
 
 static struct {
@@ -192,7 +192,7 @@ static bool has(const struct subscriber *subscriber, int id)
 }
 
 /* Every item was published, none comes twice, and each publisher's are in order, without a gap
- * where none may be lost. */
+ * where none may be lost, up to the last where the publisher waits for room. */
 static void check_items(const struct subscriber *subscriber)
 {
     int last[PUBLISHERS] = {-1, -1, -1};
@@ -205,6 +205,10 @@ static void check_items(const struct subscriber *subscriber)
             MUST(!w.published[publisher][lost]);
         last[publisher] = number;
     }
+    bool to_the_end = subscriber->policy == COIR_OVERFLOW_WAIT && subscriber->broken;
+    for (int i = 0; to_the_end && i < PUBLISHERS; i++)
+        for (int number = last[i] + 1; last[i] >= 0 && number < ITEMS_MOST; number++)
+            MUST(!w.published[i][number]);
 }
 
 /* What both have comes in the same order. */
