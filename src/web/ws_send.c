@@ -119,7 +119,7 @@ int coir_ws_ping(coir_ws *ws)
     if (ci_ws_sent_close(ws) || ws->over)
         return -EPIPE;
     int rc = push_now(ws, ci_ws_control(ws, CI_WS_PING, NULL, 0));
-    if (rc < 0)
+    if (rc < 0 || ws->pinged) /* the first ping without an answer counts */
         return rc;
     ws->since = ci_ws_now(ws);
     ws->pinged = true;

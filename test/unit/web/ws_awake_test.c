@@ -116,3 +116,37 @@ TEST_SERVER(a_ping_of_the_programs_has_a_deadline)
     coir_sleep_for(COIR_S);
     CHECK_EQ(result, -ETIMEDOUT);
 }
+
+static int ping_each_second(void *ws)
+{
+    int rc;
+    while ((rc = coir_ws_ping(ws)) == 0 && coir_sleep_for(COIR_S) == 0)
+        continue;
+    return rc == -EPIPE ? 0 : rc;
+}
+
+static int ping_on_and_receive(coir_ws *ws)
+{
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, ping_each_second, ws), 0);
+    int rc = receive_all_messages(ws);
+    coir_scope_cancel(scope);
+    return rc;
+}
+
+TEST_SERVER(the_first_ping_without_an_answer_has_the_deadline)
+{
+    serve_socket = ping_on_and_receive;
+    options.ping_timeout = 4 * COIR_S;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_time start = coir_now();
+    int frame;
+    do
+        frame = read_frame(stream);
+    while (frame == (WIRE_FIN | PING) && coir_now() - start < 60 * COIR_S);
+    CHECK_EQ(frame, -1);
+    CHECK(coir_now() - start >= 4 * COIR_S && coir_now() - start < 5 * COIR_S);
+    coir_close(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(result, -ETIMEDOUT);
+}
