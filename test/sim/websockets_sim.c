@@ -15,7 +15,8 @@
  * 5. Both sides agree on the subprotocol, and the server is told with which code and reason the
  *    client closed.
  * 6. A message that is longer than the server allows is refused, also when its parts are not.
- * 7. A close ends soon after close_timeout, although the peer sends on and does not close. */
+ * 7. A close ends soon after close_timeout, although the peer sends on and does not close.
+ * 8. A connection whose peer is silent ends when ping_interval and ping_timeout have passed. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/ws.h>
@@ -30,7 +31,8 @@
 #include "sim/scenario.h"
 
 enum { CLIENTS = 4, LEN_MOST = 40000, FEW_LEN_MOST = 2000, ITEMS_MOST = 8 };
-static const coir_time patience = 100 * COIR_S;
+static const coir_time patience = 100 * COIR_S, ping_interval = 5 * COIR_S,
+                       ping_timeout = 20 * COIR_S;
 
 static struct {
     coir_sim *sim;
@@ -65,8 +67,8 @@ static void fill(unsigned char *bytes, int client, int number)
 static coir_ws_options options(void)
 {
     coir_ws_options options = COIR_WS_OPTIONS;
-    options.ping_interval = 5 * COIR_S;
-    options.ping_timeout = 20 * COIR_S;
+    options.ping_interval = ping_interval;
+    options.ping_timeout = ping_timeout;
     options.compression = w.compression;
     options.items_max = 1 + below(ITEMS_MOST);
     options.message_max = w.len_most + 1;
@@ -294,6 +296,7 @@ struct client {
 static int send_all(void *arg)
 {
     struct client *client = arg;
+    bool rested = false;
     for (; client->sent < client->messages && !client->broken; client->sent++) {
         fill(client->bytes, client->number, client->sent);
         if (coir_ws_send_binary(client->ws, client->bytes,
@@ -301,8 +304,8 @@ static int send_all(void *arg)
             break;
         if (below(3) == 0)
             coir_sleep_for((coir_time)below(20000) * COIR_US);
-        if (below(40) == 0)
-            coir_sleep_for((coir_time)below(15) * COIR_S); /* longer than ping_interval */
+        if (!rested && (rested = below(30) == 0))
+            coir_sleep_for((coir_time)below(40) * COIR_S); /* several pings long */
     }
     return 0;
 }
@@ -383,6 +386,24 @@ static void go_on(void)
     coir_close(stream);
 }
 
+/* Shakes hands, reads on, and says nothing. */
+static void fall_silent(void)
+{
+    static const char asks[] =
+        "GET /handler" ASKS "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: echo\r\n"
+        "Sec-WebSocket-Version: 13\r\n\r\n";
+    coir_stream *stream;
+    char text[100];
+    if (coir_tcp_connect("server:80", &stream) < 0)
+        return;
+    COIR_DEADLINE_AS(limit, coir_in(ping_interval + ping_timeout + 10 * COIR_S));
+    ssize_t n = coir_write_all(stream, asks, sizeof asks - 1);
+    for (n = n < 0 ? n : 1; n > 0;)
+        n = coir_read(stream, text, sizeof text);
+    MUST(!coir_deadline_passed(limit)); /* 8 */
+    coir_close(stream);
+}
+
 /* Wrongly, and hears so. */
 static void knock(void)
 {
@@ -424,6 +445,8 @@ static int visit(void *arg)
             knock();
         if (below(8) == 0)
             go_on();
+        if (below(8) == 0)
+            fall_silent();
         bool exceeds = below(8) == 0; /* a handler that receives parts has no limit */
         int rc = coir_ws_connect_with(!exceeds && below(2) ? "ws://server/handler"
                                                            : "ws://server/without",
