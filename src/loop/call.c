@@ -18,6 +18,14 @@ static int may_send(const struct coir_loop *loop, bool has_fn, const char *call,
     return 0;
 }
 
+/* What is called may stop the loop, and its program free it, before this has returned. */
+static void send_to(struct coir_loop *loop, struct ci_message *message)
+{
+    ci_fetch_add(&loop->keepers, 1);
+    ci_loop_send(loop, message);
+    ci_fetch_sub(&loop->keepers, 1);
+}
+
 struct posted {
     struct ci_message message;
     void (*fn)(void *arg);
@@ -43,7 +51,7 @@ int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg)
     if (!posted)
         return -ENOMEM;
     *posted = (struct posted){{NULL, make_posted}, fn, arg, loop};
-    ci_loop_send(loop, &posted->message);
+    send_to(loop, &posted->message);
     return 0;
 }
 
@@ -74,7 +82,7 @@ int coir_loop_call(coir_loop *loop, int (*fn)(void *arg), void *arg)
         return CI_MISUSE(-EDEADLK, "a callback of the loop would wait for itself");
     struct call call = {.message.deliver = make_call, .fn = fn, .arg = arg, .loop = loop};
     ci_gate_init(&call.made);
-    ci_loop_send(loop, &call.message);
+    send_to(loop, &call.message);
     ci_gate_wait(&call.made);
     ci_gate_done(&call.made);
     return call.result;

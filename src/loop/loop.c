@@ -7,6 +7,7 @@
 #include "loop/hook.h"
 #include "sys/clock.h"
 #include "sys/fork.h"
+#include "sys/lock.h"
 
 enum { SKIPS_MOST = 1023 };
 
@@ -46,12 +47,23 @@ void ci_loop_close_residents(struct coir_loop *loop)
     }
 }
 
+/* Until no message is left, nor a thread that sends one or wakes the loop. Keepers are looked at
+ * first: who has left has sent. */
+static void receive_last(struct coir_loop *loop)
+{
+    unsigned round = 0;
+    while (ci_load(&loop->keepers) || !ci_inbox_empty(&loop->inbox))
+        if (ci_inbox_empty(&loop->inbox))
+            ci_pause(round++);
+        else
+            ci_loop_receive(loop);
+}
+
 void ci_loop_done(struct coir_loop *loop)
 {
     /* for the last callbacks: no call of theirs may wait */
     ci_store_relaxed(&loop->turning, ci_thread_mark());
-    while (!ci_inbox_empty(&loop->inbox))
-        ci_loop_receive(loop);
+    receive_last(loop);
     coir_loop_watchdog_stop(loop);
     ci_loop_close_residents(loop);
     loop->driver->kind->free(loop->driver);

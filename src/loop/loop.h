@@ -72,11 +72,12 @@ struct coir_loop {
 
     /* what other threads write */
     CI_CACHE_ALIGNED struct ci_inbox inbox;
-    int32_t idle;   /* it waits for something to do; a word, as the next */
-    int32_t asleep; /* its sleep is announced; a word: not every processor exchanges bytes */
-    bool alert;     /* another thread requests a turn: do not sleep */
-    bool stopped;   /* coir_loop_run is to return */
-    int32_t holds;  /* keep coir_loop_run running */
+    int32_t idle;    /* it waits for something to do; a word, as the next */
+    int32_t asleep;  /* its sleep is announced; a word: not every processor exchanges bytes */
+    bool alert;      /* another thread requests a turn: do not sleep */
+    bool stopped;    /* coir_loop_run is to return */
+    int32_t holds;   /* keep coir_loop_run running */
+    int32_t keepers; /* threads in a call of the loop: it is not freed before they have left */
     uint64_t wakeups;
 };
 

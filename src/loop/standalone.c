@@ -131,8 +131,10 @@ void coir_loop_stop(coir_loop *loop)
 {
     if (ci_forked() || REFUSED(loop))
         return;
+    ci_fetch_add(&loop->keepers, 1); /* the run may end at once, and the loop be freed */
     ci_store(&loop->stopped, true);
     ci_loop_alert(loop);
+    ci_fetch_sub(&loop->keepers, 1);
 }
 
 void coir_loop_hold(coir_loop *loop)
@@ -146,12 +148,14 @@ void coir_loop_release(coir_loop *loop)
 {
     if (ci_forked() || REFUSED(loop))
         return;
+    ci_fetch_add(&loop->keepers, 1); /* as in coir_loop_stop */
     if (ci_fetch_sub(&loop->holds, 1) == 0) {
         ci_fetch_add(&loop->holds, 1);
         (void)CI_MISUSE(-EINVAL, "it was released as often as it was held");
-        return;
+    } else {
+        ci_loop_alert(loop);
     }
-    ci_loop_alert(loop);
+    ci_fetch_sub(&loop->keepers, 1);
 }
 
 coir_fd coir_loop_fd(coir_loop *loop)

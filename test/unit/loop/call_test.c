@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "harness.h"
+#include "loop/loop.h"
 
 /* 20 under Valgrind and the sanitizers, too: what counts is the order and the number of wake-ups.
  */
@@ -189,4 +191,53 @@ TEST(a_held_loop_runs_until_it_is_released)
         pthread_join(thread, NULL);
     }
     coir_loop_free(loop);
+}
+
+/* ---- a thread in a call while the loop is freed ---- */
+
+static bool wakes, woke;
+
+static void wake_slowly(struct ci_driver *driver)
+{
+    (void)driver;
+    __atomic_store_n(&wakes, true, __ATOMIC_RELEASE);
+    usleep(20000);
+    __atomic_store_n(&woke, true, __ATOMIC_RELAXED);
+}
+
+static void *call_slowly(void *arg)
+{
+    int value = 0, which = *(int *)arg;
+    if (which == 0)
+        coir_loop_stop(loop);
+    else if (which == 1)
+        coir_loop_release(loop);
+    else if (which == 2)
+        CHECK_EQ(coir_loop_post(loop, count_late, arg), 0);
+    else
+        CHECK_EQ(coir_loop_call(loop, add_one, &value), 1);
+    return NULL;
+}
+
+/* Each of the four may be why a run returns, so its caller cannot know that the loop is still
+ * there. */
+TEST(a_loop_is_freed_after_the_last_thread_has_left_it)
+{
+    for (int which = 0; which < 4; which++) {
+        pthread_t thread;
+        int arg = which;
+        CHECK_EQ(coir_loop_new(&loop), 0);
+        struct ci_driver_kind slow = *loop->driver->kind;
+        slow.wake = wake_slowly;
+        loop->driver->kind = &slow;
+        wakes = woke = false;
+        coir_loop_hold(loop);
+        CHECK(ci_loop_announce_sleep(loop));
+        CHECK_EQ(pthread_create(&thread, NULL, call_slowly, &arg), 0);
+        while (!__atomic_load_n(&wakes, __ATOMIC_ACQUIRE))
+            sched_yield();
+        coir_loop_free(loop);
+        CHECK(__atomic_load_n(&woke, __ATOMIC_RELAXED));
+        pthread_join(thread, NULL);
+    }
 }
