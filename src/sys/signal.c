@@ -45,54 +45,77 @@ static struct signal_state {
 static handler_fn on_first, on_second, on_third, on_fourth;
 static handler_fn *const handlers[LEVELS] = {on_first, on_second, on_third, on_fourth};
 
-static void tell_sinks_and_stops(int number)
+/* False: nobody wants the signal. */
+static bool tell_sinks_and_stops(int number)
 {
     uint64_t bit = (uint64_t)1 << number;
+    bool heard = false;
     ci_fetch_add(&inside, 1);
     for (int i = 0; i < SINKS; i++) {
         struct ci_signal_sink *sink = ci_load(&sinks[i]);
-        if (sink && sink->wanted & bit && ci_signal_count(sink, number))
+        if (!sink || !(sink->wanted & bit))
+            continue;
+        heard = true;
+        if (ci_signal_count(sink, number))
             ci_sys_eventfd_add(sink->eventfd);
     }
-    if (number == SIGINT || number == SIGTERM)
-        for (const struct ci_signal_stop *stop = ci_load(&stops); stop; stop = ci_load(&stop->next))
-            stop->fn(stop->arg);
+    const struct ci_signal_stop *stop =
+        number == SIGINT || number == SIGTERM ? ci_load(&stops) : NULL;
+    for (; stop; stop = ci_load(&stop->next)) {
+        heard = true;
+        stop->fn(stop->arg);
+    }
     ci_fetch_sub(&inside, 1);
     if (number == SIGCONT)
         ci_signal_resume();
+    return heard;
 }
 
-/* Whether the program reacts to the first signal, for stops alone, and this is the second one. Who
- * has installed a handler in front of ours, and calls it, has its way. That the kernel takes our
- * handler away by itself (SA_RESETHAND) will not do: a second signal in another thread would end
- * the process before the guards were called. */
-static bool is_one_too_many(int number, handler_fn *ours)
+/* Else the program has installed one in front of it, which calls it, and has its way. */
+static bool is_installed(int number, handler_fn *ours)
 {
-    struct signal_state *state = &states[number];
     struct sigaction now;
-    return ci_load(&state->only_stops) && ci_exchange(&state->came, true) &&
-           sigaction(number, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
+    return sigaction(number, NULL, &now) == 0 && now.sa_flags & SA_SIGINFO &&
            now.sa_sigaction == ours;
 }
 
-/* In a child after fork(), sinks and stops are the parent's, and nobody looks at them: the signal
- * does there what it did before them. */
+/* Whether the program reacts to the first signal, for stops alone, and this is the second one. That
+ * the kernel takes our handler away by itself (SA_RESETHAND) will not do: a second signal in
+ * another thread would end the process before the guards were called. */
+static bool is_one_too_many(int number, handler_fn *ours)
+{
+    struct signal_state *state = &states[number];
+    return ci_load(&state->only_stops) && ci_load(&stops) && ci_exchange(&state->came, true) &&
+           is_installed(number, ours);
+}
+
+/* False: nobody hears it. In a child after fork(), sinks and stops are the parent's, and nobody
+ * looks at them. */
+static bool tell(int level, int number, siginfo_t *info)
+{
+    if (ci_forked())
+        return false;
+    if (is_one_too_many(number, handlers[level]))
+        ci_signal_take_default(number, info);
+    return tell_sinks_and_stops(number);
+}
+
+/* A signal that nobody hears does what it did before coir: the handler may have been left behind
+ * one of the program's, which has gone since. */
 static void on_signal(int level_index, int number, siginfo_t *info, void *context)
 {
     const struct level *level = &states[number].levels[level_index];
     int saved = errno;
-    if (!ci_forked() && is_one_too_many(number, handlers[level_index]))
-        ci_signal_take_default(number, info);
-    if (!ci_forked())
-        tell_sinks_and_stops(number);
+    bool heard = tell(level_index, number, info);
     handler_fn *informed = ci_load(&level->informed);
     void (*plain)(int) = ci_load(&level->plain);
     if (informed)
         informed(number, info, context);
     else if (plain)
         plain(number);
-    else if (ci_forked() && ci_signal_is_default(&level->before))
-        ci_signal_take_default(number, info);
+    else if (!heard && ci_signal_is_default(&level->before) &&
+             (ci_forked() || is_installed(number, handlers[level_index])))
+        ci_signal_do_default(number, info);
     errno = saved;
 }
 

@@ -23,6 +23,11 @@ bool ci_signal_is_default(const struct sigaction *action)
            (action->sa_flags & SA_SIGINFO && action->sa_sigaction == on_default);
 }
 
+static bool has_no_effect(int number)
+{
+    return number == SIGCHLD || number == SIGURG || number == SIGWINCH;
+}
+
 /* Whether the default effect ends or stops the process, or lets it go on. */
 static bool is_guarded(int number)
 {
@@ -30,11 +35,8 @@ static bool is_guarded(int number)
     case SIGKILL:
     case SIGSTOP:
     case SIGTTIN: /* a process in the background has nothing to put in order */
-    case SIGTTOU:
-    case SIGCHLD:
-    case SIGURG:
-    case SIGWINCH: return false;
-    default: return number < GUARDED_SIGNALS;
+    case SIGTTOU: return false;
+    default: return number < GUARDED_SIGNALS && !has_no_effect(number);
     }
 }
 
@@ -95,18 +97,23 @@ void ci_signal_take_default(int number, const siginfo_t *info)
     pthread_sigmask(SIG_UNBLOCK, &only, NULL);
 }
 
-static void on_default(int number, siginfo_t *info, void *context)
+void ci_signal_do_default(int number, const siginfo_t *info)
 {
-    int saved = errno;
-    (void)context;
     if (number == SIGCONT)
         ci_signal_resume();
-    else
+    else if (!has_no_effect(number))
         ci_signal_take_default(number, info);
     if (number == SIGTSTP) {
         ci_signal_put_default(number);
         ci_signal_resume(); /* without SIGCONT, if it was not stopped */
     }
+}
+
+static void on_default(int number, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    (void)context;
+    ci_signal_do_default(number, info);
     errno = saved;
 }
 

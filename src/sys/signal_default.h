@@ -10,6 +10,9 @@ bool ci_signal_is_default(const struct sigaction *action);
 /* Installs the default effect of a signal, or the handler that stands for it. */
 void ci_signal_put_default(int number);
 
+/* For a handler in whose place that would be: does what it does. */
+void ci_signal_do_default(int number, const siginfo_t *info);
+
 /* For other handlers of SIGCONT: calls `resume` of all guards. */
 void ci_signal_resume(void);
 

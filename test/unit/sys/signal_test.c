@@ -12,7 +12,8 @@
 #include "sys/call.h"
 #include "sys/fork.h"
 
-static int earlier, stopped;
+static volatile int earlier; /* raise(3) is declared not to call back */
+static int stopped;
 
 static void on_earlier(int number)
 {
@@ -210,4 +211,50 @@ TEST(a_handler_in_front_that_calls_coirs_is_not_ended_by_a_second_signal)
     CHECK_EQ(stopped, 2);
     ci_signal_unwatch(&stop);
     signal(SIGTERM, SIG_DFL);
+}
+
+/* ---- what is left when nobody watches ---- */
+
+static void on_own(int number)
+{
+    earlier += number == SIGTERM;
+}
+
+/* A handler in front keeps coir's from being taken away; who installed it puts back what it found.
+ */
+static void leave_handler_behind(bool first_comes)
+{
+    int before = stopped;
+    struct ci_signal_stop stop = {.fn = on_stop, .arg = &stopped};
+    struct sigaction action = {.sa_sigaction = pass_to_coir, .sa_flags = SA_SIGINFO};
+    ci_signal_watch(&stop);
+    if (first_comes)
+        raise(SIGTERM);
+    CHECK_EQ(sigaction(SIGTERM, &action, &coirs), 0);
+    ci_signal_unwatch(&stop);
+    raise(SIGTERM); /* the program's handler, which is there still, has its way */
+    CHECK_EQ(stopped, before + first_comes);
+    CHECK_EQ(sigaction(SIGTERM, &coirs, NULL), 0);
+}
+
+TEST(what_is_left_of_coirs_handler_calls_the_programs)
+{
+    signal(SIGTERM, on_own);
+    leave_handler_behind(true);
+    raise(SIGTERM);
+    raise(SIGTERM);
+    CHECK_EQ(stopped, 1);
+    CHECK_EQ(earlier, 4);
+    signal(SIGTERM, SIG_DFL);
+}
+
+static void be_ended_by_the_first(void)
+{
+    leave_handler_behind(false);
+    raise(SIGTERM);
+}
+
+TEST(what_is_left_of_coirs_handler_has_the_default_effect)
+{
+    check_end(be_ended_by_the_first, SIGTERM, "");
 }
