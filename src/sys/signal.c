@@ -40,6 +40,13 @@ static struct signal_state {
     bool came;       /* the first one, since the handler was installed */
 } states[SIGNALS];
 
+/* What coir's handler of a level has told, while it calls the program's: that may call coir's of a
+ * lower level, which does not tell the same signal again. */
+static CI_THREAD_LOCAL struct delivery {
+    int number, level;
+    bool heard;
+} delivery;
+
 /* ---- handlers ---- */
 
 static handler_fn on_first, on_second, on_third, on_fourth;
@@ -89,12 +96,18 @@ static bool is_one_too_many(int number, handler_fn *ours)
            is_installed(number, ours);
 }
 
-/* False: nobody hears it. In a child after fork(), sinks and stops are the parent's, and nobody
- * looks at them. */
-static bool tell(int level, int number, siginfo_t *info)
+/* Tells them, unless a higher level has. False: nobody wants the signal. In a child after fork(),
+ * sinks and stops are the parent's, and nobody looks at them: the signal does there what it did
+ * before them. */
+static bool tell_once(int level, int number, siginfo_t *info)
 {
     if (ci_forked())
         return false;
+    /* `delivery` stays if a handler of the program's does not return (siglongjmp); as long as the
+     * kernel calls that level, it is of this signal */
+    if (delivery.number == number && delivery.level > level &&
+        is_installed(number, handlers[delivery.level]))
+        return delivery.heard;
     if (is_one_too_many(number, handlers[level]))
         ci_signal_take_default(number, info);
     return tell_sinks_and_stops(number);
@@ -105,8 +118,10 @@ static bool tell(int level, int number, siginfo_t *info)
 static void on_signal(int level_index, int number, siginfo_t *info, void *context)
 {
     const struct level *level = &states[number].levels[level_index];
+    struct delivery outer = delivery;
     int saved = errno;
-    bool heard = tell(level_index, number, info);
+    bool heard = tell_once(level_index, number, info);
+    delivery = (struct delivery){number, level_index, heard};
     handler_fn *informed = ci_load(&level->informed);
     void (*plain)(int) = ci_load(&level->plain);
     if (informed)
@@ -116,6 +131,7 @@ static void on_signal(int level_index, int number, siginfo_t *info, void *contex
     else if (!heard && ci_signal_is_default(&level->before) &&
              (ci_forked() || is_installed(number, handlers[level_index])))
         ci_signal_do_default(number, info);
+    delivery = outer;
     errno = saved;
 }
 

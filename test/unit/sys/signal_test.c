@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -257,4 +258,68 @@ static void be_ended_by_the_first(void)
 TEST(what_is_left_of_coirs_handler_has_the_default_effect)
 {
     check_end(be_ended_by_the_first, SIGTERM, "");
+}
+
+/* ---- a chain with coir's handler in it twice ---- */
+
+TEST(each_signal_is_counted_once_at_all_levels)
+{
+    uint64_t wanted = (uint64_t)1 << SIGTERM;
+    struct ci_signal_sink first = {.wanted = wanted, .eventfd = ci_sys_eventfd()},
+                          second = {.wanted = wanted, .eventfd = ci_sys_eventfd()};
+    struct ci_signal_stop stop = {.fn = on_stop, .arg = &stopped};
+    struct sigaction action = {.sa_sigaction = pass_to_coir, .sa_flags = SA_SIGINFO};
+    signal(SIGTERM, on_own);
+    ci_signal_watch(&stop);
+    CHECK_EQ(ci_signal_attach(&first), 0);
+    CHECK_EQ(sigaction(SIGTERM, &action, &coirs), 0);
+    CHECK_EQ(ci_signal_attach(&second), 0);
+    for (uint32_t i = 1; i <= 2; i++) {
+        raise(SIGTERM);
+        CHECK_EQ(first.counts[SIGTERM], i);
+        CHECK_EQ(second.counts[SIGTERM], i);
+        CHECK_EQ(stopped, (int)i);
+        CHECK_EQ(earlier, (int)i);
+    }
+    ci_signal_detach(&second);
+    raise(SIGTERM); /* by the handler in front */
+    CHECK_EQ(first.counts[SIGTERM], 3);
+    ci_signal_detach(&first);
+    ci_signal_unwatch(&stop);
+    signal(SIGTERM, SIG_DFL);
+    ci_sys_close(first.eventfd);
+    ci_sys_close(second.eventfd);
+}
+
+static sigjmp_buf place;
+
+static void leave_chain(int number)
+{
+    (void)number;
+    siglongjmp(place, 1);
+}
+
+TEST(a_handler_that_does_not_return_mutes_nothing)
+{
+    struct ci_signal_sink sink = {.wanted = (uint64_t)1 << SIGTERM, .eventfd = ci_sys_eventfd()};
+    struct ci_signal_stop stop = {.fn = on_stop, .arg = &stopped};
+    struct sigaction leaves = {.sa_handler = leave_chain},
+                     passes = {.sa_sigaction = pass_to_coir, .sa_flags = SA_SIGINFO};
+    ci_signal_watch(&stop);
+    CHECK_EQ(sigaction(SIGTERM, &leaves, &coirs), 0);
+    CHECK_EQ(ci_signal_attach(&sink), 0);
+    if (sigsetjmp(place, 1) == 0)
+        raise(SIGTERM); /* coir's second level, which calls leave_chain */
+    CHECK_EQ(sink.counts[SIGTERM], 1);
+    CHECK_EQ(sigaction(SIGTERM, &coirs, NULL), 0);
+    raise(SIGTERM);
+    CHECK_EQ(sink.counts[SIGTERM], 2);
+    CHECK_EQ(sigaction(SIGTERM, &passes, NULL), 0);
+    raise(SIGTERM);
+    CHECK_EQ(sink.counts[SIGTERM], 3);
+    CHECK_EQ(stopped, 3);
+    ci_signal_detach(&sink);
+    ci_signal_unwatch(&stop);
+    signal(SIGTERM, SIG_DFL);
+    ci_sys_close(sink.eventfd);
 }
