@@ -60,7 +60,8 @@ typedef struct coir_config {
                              stack overflowed; frames larger than a page are only caught for certain
                              in code compiled with -fstack-clash-protection */
     bool stop_signals; /* [false] SIGINT and SIGTERM cancel the tasks of every runtime that asks for
-                          this and runs; a second signal ends the program */
+                          this and runs; a second signal ends the program; if that is the
+                          first process of a container, by an exit with 128 + its number */
     size_t offload_threads_max; /* [32; COIR_UNLIMITED: 65,536, the most] threads for coir_offload;
                                    started as they are needed, gone when idle */
     /* [COIR_UNLIMITED] calls of coir_offload that may wait for a thread; another one is refused. It

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
 #include "sys/call.h"
@@ -96,6 +97,15 @@ static bool is_one_too_many(int number, handler_fn *ours)
            is_installed(number, ours);
 }
 
+/* The kernel spares the first process of a container the default effect: that one exits with the
+ * code that a shell has for it. */
+static void end_process(int number, const siginfo_t *info)
+{
+    ci_signal_take_default(number, info);
+    if (getpid() == 1)
+        _exit(128 + number);
+}
+
 /* Tells them, unless a higher level has. False: nobody wants the signal. In a child after fork(),
  * sinks and stops are the parent's, and nobody looks at them: the signal does there what it did
  * before them. */
@@ -109,7 +119,7 @@ static bool tell_once(int level, int number, siginfo_t *info)
         is_installed(number, handlers[delivery.level]))
         return delivery.heard;
     if (is_one_too_many(number, handlers[level]))
-        ci_signal_take_default(number, info);
+        end_process(number, info);
     return tell_sinks_and_stops(number);
 }
 

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -140,10 +142,19 @@ static void on_slow_stop(void *arg)
         pause();
 }
 
+static void expect_said(const char *what)
+{
+    char text[10] = "";
+    close(said[1]);
+    for (ssize_t n, len = 0; (n = read(said[0], text + len, sizeof text - 1 - (size_t)len)) > 0;)
+        len += n;
+    close(said[0]);
+    CHECK(strcmp(text, what) == 0);
+}
+
 /* In a child: `number` ends it, and `what` was said before. */
 static void check_end(void (*run)(void), int number, const char *what)
 {
-    char text[10] = "";
     int status;
     CHECK_EQ(pipe(said), 0);
     pid_t child = fork();
@@ -155,11 +166,7 @@ static void check_end(void (*run)(void), int number, const char *what)
     }
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(WTERMSIG(status), number);
-    close(said[1]);
-    for (ssize_t n, len = 0; (n = read(said[0], text + len, sizeof text - 1 - (size_t)len)) > 0;)
-        len += n;
-    close(said[0]);
-    CHECK(strcmp(text, what) == 0);
+    expect_said(what);
 }
 
 static void be_stopped_slowly(void)
@@ -192,6 +199,35 @@ static void watch_again(void)
 TEST(after_another_watch_the_next_signal_is_the_first_again)
 {
     check_end(watch_again, SIGTERM, "121");
+}
+
+static void be_sent_two(void)
+{
+    struct ci_signal_stop stop = {.fn = say, .arg = "s"};
+    ci_signal_watch(&stop);
+    raise(SIGTERM);
+    raise(SIGTERM);
+}
+
+/* The kernel spares the first process of a container the default effects of signals. */
+TEST(the_second_signal_ends_the_first_process_of_a_container)
+{
+    int status;
+    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0) { /* of children */
+        printf("left out: no namespace of processes: %s\n", strerror(errno));
+        return;
+    }
+    CHECK_EQ(pipe(said), 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        CHECK_EQ(getpid(), 1);
+        be_sent_two();
+        _exit(1);
+    }
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+    expect_said("s");
 }
 
 static struct sigaction coirs;
