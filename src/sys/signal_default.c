@@ -101,12 +101,15 @@ void ci_signal_do_default(int number, const siginfo_t *info)
 {
     if (number == SIGCONT)
         ci_signal_resume();
-    else if (!has_no_effect(number))
-        ci_signal_take_default(number, info);
-    if (number == SIGTSTP) {
-        ci_signal_put_default(number);
-        ci_signal_resume(); /* without SIGCONT, if it was not stopped */
-    }
+    if (number == SIGCONT || has_no_effect(number))
+        return;
+    ci_signal_take_default(number, info);
+    if (is_fault(number, info))
+        return;
+    /* It goes on: SIGTSTP may not have stopped it, and the kernel spares the first process of a
+     * container. */
+    ci_signal_put_default(number);
+    ci_signal_resume();
 }
 
 static void on_default(int number, siginfo_t *info, void *context)
