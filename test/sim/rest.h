@@ -5,6 +5,9 @@
 #include <coir/sim.h>
 #include <coir/web.h>
 
+enum { VISITS_MOST = 4 };
+extern const uint64_t rest_visits; /* of a visitor, before its last: fewer than so many */
+
 int rest_configure(coir_sim *sim, coir_serve_http_options *options);
 /* To the server, from a host of the sim. */
 int rest_connect(coir_stream **ret_stream);

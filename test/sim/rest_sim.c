@@ -26,7 +26,7 @@
 #include "sim/rest.h"
 #include "sim/scenario.h"
 
-enum { VISITORS = 3, VISITS_MOST = 4, PLACES = VISITORS * (VISITS_MOST + 1), PUSHES_MOST = 200 };
+enum { VISITORS = 3, PLACES = VISITORS * (VISITS_MOST + 1), PUSHES_MOST = 200 };
 enum {
     LATE = -2,
     GONE = -1,
@@ -671,7 +671,7 @@ static void visit(struct visitor *v, bool is_last)
 static int be_a_visitor(void *arg)
 {
     struct visitor *v = arg;
-    for (uint64_t visits = below(VISITS_MOST); visits; visits--) {
+    for (uint64_t visits = below(rest_visits); visits; visits--) {
         visit(v, false);
         coir_sleep_for((coir_time)below(2 * COIR_S));
     }

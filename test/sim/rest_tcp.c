@@ -3,6 +3,8 @@
 #include "sim/chaos.h"
 #include "sim/rest.h"
 
+const uint64_t rest_visits = VISITS_MOST;
+
 int rest_configure(coir_sim *sim, coir_serve_http_options *options)
 {
     options->address = "0.0.0.0:80";

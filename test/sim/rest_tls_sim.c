@@ -12,6 +12,8 @@
 #include "sim/rest.h"
 #include "sim/scenario.h"
 
+const uint64_t rest_visits = 2; /* handshakes are dear */
+
 static char *certificate, *key;
 static coir_tls *server_tls, *client_tls;
 

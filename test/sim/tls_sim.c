@@ -253,7 +253,7 @@ static int scenario(coir_sim *sim, void *arg)
     (void)arg;
     openssl_random_state = coir_sim_random(sim);
     int rc = make_sides();
-    chaos = (struct chaos){.restart = start_server, .calm = 30 * COIR_S /* handshakes are dear */};
+    chaos = (struct chaos){.restart = start_server, .calm = 120 * COIR_S /* handshakes are dear */};
     if (rc == 0)
         rc = chaos_run(&chaos, sim, visit, CLIENTS);
     return rc == 0 ? audit(sim) : rc;
