@@ -94,6 +94,7 @@ CI_INLINE int make_task(struct ci_worker *worker, bool remote, const coir_go_opt
         return no_task(remote ? &worker->remote_tasks : &worker->tasks);
     }
     task->copied = (uint16_t)options->copy_size;
+    task->root.arg = copy; /* what refuse_ended gives back */
     task->name = options->name;
     if (options->handle) {
         struct ci_handle *handle = task->handle = ci_handle_of(options->handle);

@@ -342,3 +342,32 @@ TEST(a_step_leaves_the_signal_mask_as_it_was)
     CHECK_EQ(pipe_signals, 0);
     coir_runtime_free(runtime);
 }
+
+/* Arguments that were copied for tasks which then may not start. */
+static void spawn_with_copies(void *arg)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    char copied[64] = "";
+    int places[] = {COIR_HERE, COIR_ANYWHERE};
+    options.copy_size = sizeof copied;
+    for (int i = 0; i < 2; i++) {
+        options.place = places[i];
+        *(int *)arg += coir_go_with(NULL, &options, return_at_once, copied) == -COIR_EENDED;
+    }
+}
+
+static int post_copies_and_return(void *arg)
+{
+    return coir_runtime_post(coir_runtime_current(), 0, spawn_with_copies, arg);
+}
+
+TEST(a_copied_argument_of_a_task_that_may_not_start_is_given_back)
+{
+    coir_runtime *runtime = new_runtime(1);
+    int all_refused = 0;
+    for (int i = 0; i < 10; i++)
+        CHECK_EQ(coir_runtime_run(runtime, post_copies_and_return, &all_refused), 0);
+    CHECK_EQ(all_refused, 20);
+    CHECK_EQ(runtime->workers[0].copies.live, 0);
+    coir_runtime_free(runtime);
+}
