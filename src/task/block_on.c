@@ -33,7 +33,8 @@ static void begin(struct ci_message *message)
 
 static int await_in_fiber(void *arg)
 {
-    return (int)coir_await(arg);
+    int64_t result = coir_await(arg);
+    return result < 0 ? (int)result : 0; /* a count may be larger than an int */
 }
 
 static int64_t block_alone(coir_future *future)

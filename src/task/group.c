@@ -38,13 +38,13 @@ static void member_ended(struct ci_group *group, struct ci_branch *branch)
     branch->future->caller = NULL; /* from now on it may be started again */
     group->live--;
     ci_check(group->live >= 0, "group.h 1");
-    int result = (int)branch->future->result;
+    int64_t result = branch->future->result;
     int32_t index = (int32_t)(branch - group->branches);
     if (group->mode == CI_GROUP_ANY) {
         if (ci_load_relaxed(&group->winner) == index || ci_group_decide(group, index))
             close_group(group, -ECANCELED);
     } else if (group->mode == CI_GROUP_JOIN_OR_CANCEL && result < 0 && !group->reason) {
-        group->reason = result;
+        group->reason = (int32_t)result;
         close_group(group, -ECANCELED);
     }
 }

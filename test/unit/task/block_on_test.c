@@ -73,3 +73,17 @@ TEST(plain_threads_block_on_a_running_runtime)
     coir_runtime_free(visitors.runtime);
     coir_channel_free(visitors.channel);
 }
+
+static coir_future *count_poll(coir_future *future)
+{
+    COIR_BEGIN(future);
+    COIR_RETURN(future, 3 * (int64_t)INT32_MAX / 2);
+}
+static const coir_future_kind count_kind = COIR_FUTURE_KIND("a count", count_poll, NULL);
+
+TEST(a_result_has_64_bits)
+{
+    coir_future count;
+    CHECK_EQ(coir_block_on(NULL, coir_future_init(&count, &count_kind)),
+             3 * (int64_t)INT32_MAX / 2);
+}

@@ -317,3 +317,22 @@ TEST_REAL(the_fiber_that_parks_resumes_the_one_of_a_decided_any)
         coir_channel_free(channels[i]);
     coir_channel_free(never);
 }
+
+/* A count that an int does not hold, as of bytes that were copied. */
+static coir_future *count_poll(coir_future *future)
+{
+    COIR_BEGIN(future);
+    COIR_RETURN(future, 3 * (int64_t)INT32_MAX / 2);
+}
+static const coir_future_kind count_kind = COIR_FUTURE_KIND("a count", count_poll, NULL);
+
+TEST_SIM(a_large_count_is_no_error)
+{
+    coir_future count;
+    coir_sleep_op sleep;
+    coir_branch branches[] = {COIR_BRANCH(coir_future_init(&count, &count_kind)),
+                              COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_MS))};
+    CHECK_EQ(coir_join_or_cancel(branches, 2, 0), 0);
+    CHECK_EQ(count.result, 3 * (int64_t)INT32_MAX / 2);
+    CHECK(coir_branch_is_complete(&branches[1]));
+}
