@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/options.h"
 #include "task/cancellation.h"
+#include "task/fiber.h"
 #include "task/runnable.h"
 
 enum { CI_BRANCH_IDLE, CI_BRANCH_RUNNING, CI_BRANCH_DONE, CI_BRANCH_WITHDRAWN }; /* end.state */
@@ -36,6 +37,15 @@ static inline void ci_branch_begin(struct ci_branch *branch, void *owner,
     branch->end = (coir_future){kind, NULL, 0, CI_BRANCH_RUNNING};
     branch->owner = owner;
     branch->future->caller = &branch->end;
+}
+
+/* Whether the caller of a leaf that `runnable` polls is cleared when the wait is over: by a fiber
+ * and by the end of a branch it is, a frame leaves it. */
+static inline bool ci_leaf_is_cleared(const struct ci_runnable *runnable, const coir_future *leaf)
+{
+    return leaf->caller->kind == &ci_fiber_kind ||
+           (ci_runnable_is_branch(runnable) &&
+            leaf->caller == &ci_container_of(runnable, const struct ci_branch, runnable)->end);
 }
 
 /* Cancels what a running branch waits for. True: that has ended the branch. */

@@ -119,10 +119,18 @@ size_t coir_set_live(const coir_set *set)
 
 /* ---- waiting ---- */
 
+/* Whether a wait has not returned, although it may have its member. Of one in a frame that is not
+ * known. */
+static bool is_in_use(const struct set *set)
+{
+    return set->waiter || (set->future.caller && set->future.state);
+}
+
 static coir_future *set_poll(coir_future *future)
 {
     struct set *set = ci_container_of(future, struct set, future);
     struct ci_worker *worker = ci_worker_current;
+    future->state = ci_leaf_is_cleared(worker->runnable, future);
     if (set->ret_branch && ci_leaf_refused(worker, future))
         return future->caller;
     ci_check(is_counted(set), "set.c 2");
@@ -178,7 +186,7 @@ coir_future *coir_set_next_op(coir_set *opaque, coir_branch **ret_branch)
 {
     if (!opaque || !ret_branch)
         return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "set or ret_branch is NULL"));
-    if (CI_REFUSED_AS(-EBUSY, set_of(opaque)->waiter, "another branch waits for the set"))
+    if (CI_REFUSED_AS(-EBUSY, is_in_use(set_of(opaque)), "another branch waits for the set"))
         return &set_of(opaque)->future; /* in flight: to await it is refused as well */
     return next_op(set_of(opaque), ret_branch);
 }
@@ -192,7 +200,7 @@ int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
         return rc; /* its worker may change the rest */
     if (!set_of(opaque)->running.next)
         return CI_MISUSE(-EINVAL, "the set was not made");
-    if (set_of(opaque)->waiter)
+    if (is_in_use(set_of(opaque)))
         return -EBUSY;
     return (int)coir_await(coir_set_next_op(opaque, ret_branch));
 }
@@ -212,7 +220,7 @@ void coir_set_done(coir_set *opaque)
 {
     if (ci_forked() || !opaque || (set_of(opaque)->worker && CI_ELSEWHERE(set_of(opaque)->worker)))
         return;
-    if (CI_REFUSED_AS(-EBUSY, set_of(opaque)->waiter, "another branch waits for the set"))
+    if (CI_REFUSED_AS(-EBUSY, is_in_use(set_of(opaque)), "another branch waits for the set"))
         return;
     coir_set_cancel(opaque);
     COIR_SHIELD;

@@ -18,6 +18,7 @@
 
 #include "base/check.h"
 #include "coir/waker.h"
+#include "task/branch.h"
 #include "task/run_state.h"
 #include "task/runtime.h"
 #include "task/waiter.h"
@@ -277,6 +278,13 @@ void coir_parker_done(coir_parker *opaque)
     release(cell, false);
 }
 
+/* Whether a wait has not returned, although it may have been woken. Of one in a frame that is not
+ * known. */
+static bool is_in_use(const struct parker *parker)
+{
+    return (parker->future.caller && parker->future.state) || is_waited_for(parker);
+}
+
 static bool is_made(coir_parker *opaque)
 {
     return opaque && parker_of(opaque)->cell;
@@ -297,6 +305,7 @@ static coir_future *park_poll(coir_future *future)
     struct parker *parker = ci_container_of(future, struct parker, future);
     struct cell *cell = parker->cell;
     struct ci_worker *worker = ci_worker_current;
+    future->state = ci_leaf_is_cleared(worker->runnable, future);
     if (ci_leaf_refused(worker, future))
         return future->caller;
     if (ci_unlikely(cell->worker != worker)) { /* its wakers wake there */
@@ -331,7 +340,7 @@ coir_future *coir_parker_wait_op(coir_parker *parker)
 {
     if (!is_made(parker))
         return ci_completed_op(parker, CI_MISUSE(-EINVAL, NOT_MADE));
-    if (CI_REFUSED_AS(-EBUSY, is_waited_for(parker_of(parker)), WAITS))
+    if (CI_REFUSED_AS(-EBUSY, is_in_use(parker_of(parker)), WAITS))
         return &parker->future; /* in flight: to await it is refused as well */
     return coir_future_init(&parker->future, &park_kind);
 }
@@ -340,7 +349,7 @@ int coir_parker_wait(coir_parker *parker)
 {
     if (!is_made(parker))
         return CI_MISUSE(-EINVAL, NOT_MADE);
-    if (is_waited_for(parker_of(parker)))
+    if (is_in_use(parker_of(parker)))
         return CI_MISUSE(-EBUSY, WAITS);
     int rc = (int)ci_await_in_fiber(coir_future_init(&parker->future, &park_kind));
     parker->future.caller = NULL;

@@ -101,3 +101,49 @@ TEST_SIM(the_next_of_a_set_is_a_future_too)
     CHECK(done == &members[0]);
     coir_set_done(&set);
 }
+
+/* ---- a result that waits for its task's turn ---- */
+
+struct two_waits {
+    coir_set set;
+    int results[2];
+};
+
+static int take_one(void *arg)
+{
+    struct two_waits *waits = arg;
+    coir_branch *done;
+    waits->results[0] = coir_set_next(&waits->set, &done);
+    return 0;
+}
+
+/* With such a budget a call that completes at once lets others run before it returns. */
+static int take_two(void *arg)
+{
+    struct two_waits waits;
+    coir_sleep_op ops[2];
+    coir_branch members[] = {COIR_BRANCH(coir_sleep_for_op(&ops[0], 0)),
+                             COIR_BRANCH(coir_sleep_for_op(&ops[1], 5 * COIR_MS))},
+                *done;
+    (void)arg;
+    coir_set_init(&waits.set);
+    CHECK_EQ(coir_set_add(&waits.set, &members[0]), 0);
+    CHECK_EQ(coir_set_add(&waits.set, &members[1]), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0); /* one has completed */
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, take_one, &waits), 0);
+    CHECK_EQ(coir_yield(), 0);
+    waits.results[1] = coir_set_next(&waits.set, &done);
+    CHECK(waits.results[1] == 1 || waits.results[1] == -EBUSY);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(waits.results[0], 1);
+    coir_set_done(&waits.set);
+    return 0;
+}
+
+TEST(a_second_wait_leaves_the_result_of_the_first)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = config.budget = 1;
+    CHECK_EQ(test_run(&config, take_two, NULL), 0);
+}

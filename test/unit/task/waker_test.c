@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "harness.h"
+#include "sys/misuse.h"
 
 TEST_SIM(wake_ups_before_the_wait_are_kept_and_several_are_one)
 {
@@ -101,4 +102,58 @@ TEST(a_waker_may_outlive_its_runtime)
     coir_waker copy = coir_waker_clone(&stray);
     coir_waker_wake(copy);
     coir_waker_drop(stray);
+}
+
+/* ---- a wake-up that waits for its task's turn ---- */
+
+struct two_waits {
+    coir_parker parker;
+    coir_waker waker;
+    int results[2];
+    bool selects;
+};
+
+static int wait_first(void *arg)
+{
+    struct two_waits *waits = arg;
+    coir_case waiting = coir_case_parker(&waits->parker);
+    waits->results[0] =
+        waits->selects ? coir_select(&waiting, 1) : coir_parker_wait(&waits->parker);
+    return 0;
+}
+
+static int wake_it(void *arg)
+{
+    coir_waker_wake_by_ref(&((struct two_waits *)arg)->waker);
+    return 0;
+}
+
+/* On a worker whose tasks run in their order: the first is woken, and does not run before the
+ * second waits. */
+static void wait_twice(bool selects)
+{
+    struct two_waits waits = {.results = {1, 1}, .selects = selects};
+    bool aborts = ci_misuse_aborts;
+    CHECK_EQ(coir_parker_init(&waits.parker), 0);
+    waits.waker = coir_parker_waker(&waits.parker);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, wait_first, &waits), 0);
+    CHECK_EQ(coir_go(scope, wake_it, &waits), 0);
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_yield(), 0); /* behind wake_it, in front of wait_first */
+    CHECK_EQ(waits.results[0], 1);
+    waits.results[1] = coir_parker_wait(&waits.parker);
+    ci_misuse_aborts = aborts;
+    CHECK_EQ(waits.results[1], -EBUSY);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(waits.results[0], 0);
+    coir_waker_wake(waits.waker);
+    CHECK_EQ(coir_parker_wait(&waits.parker), 0);
+    coir_parker_done(&waits.parker);
+}
+
+TEST_REAL(a_second_wait_leaves_the_wake_up_of_the_first)
+{
+    wait_twice(false);
+    wait_twice(true);
 }
