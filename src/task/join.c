@@ -1,6 +1,8 @@
 /* Handles: joining a task that was spawned with one, and the wake-up of the task that joins.
  *
- * 1. A handle has one waiter at a time: its future lies in the handle. */
+ * 1. A handle has one waiter at a time. The future of coir_join_op lies in the handle. That of
+ * coir_join lies in the fiber, so that its result is there when the handle is used again before the
+ * fiber runs. */
 #include <errno.h>
 
 #include "base/check.h"
@@ -45,6 +47,36 @@ static void join_describe(const coir_future *future, struct ci_wait_note *note)
 static const struct ci_described_kind join_kind =
     CI_DESCRIBED_KIND("a task", join_poll, join_cancel, 0, join_describe);
 
+struct join_call {
+    coir_future future;
+    struct ci_handle *handle;
+};
+CI_FIBER_OP_FITS(struct join_call);
+
+static int call_cancel(coir_future *future, int reason)
+{
+    ci_container_of(future, struct join_call, future)->handle->waiter = NULL;
+    future->result = reason;
+    return true;
+}
+
+static void call_describe(const coir_future *future, struct ci_wait_note *note)
+{
+    note->task = ci_container_of(future, const struct join_call, future)->handle->task;
+}
+
+static const struct ci_described_kind call_kind =
+    CI_DESCRIBED_KIND("a task", NULL, call_cancel, 0, call_describe);
+
+static int wait_for_end(struct ci_worker *worker, struct ci_handle *handle)
+{
+    struct join_call *call = CI_FIBER_OP(worker->fiber, struct join_call);
+    *call = (struct join_call){{&call_kind.future, &worker->fiber->back, 0, 0}, handle};
+    handle->waiter = ci_leaf_suspend(worker, &call->future);
+    ci_park(worker);
+    return (int)call->future.result;
+}
+
 coir_future *coir_join_op(coir_handle *opaque)
 {
     struct ci_handle *handle = ci_handle_of(opaque);
@@ -71,7 +103,7 @@ int coir_join(coir_handle *opaque)
         return handle->result;
     if (handle->waiter)
         return -EBUSY;
-    return (int)ci_await(ci_worker_current, coir_join_op(opaque));
+    return wait_for_end(ci_worker_current, handle);
 }
 
 void ci_handle_complete(struct ci_handle *handle, int64_t result)
@@ -82,8 +114,8 @@ void ci_handle_complete(struct ci_handle *handle, int64_t result)
     if (!waiter)
         return;
     handle->waiter = NULL;
-    handle->future.result = handle->result;
-    ci_wake(waiter->task->worker, waiter, &handle->future);
+    waiter->inner->result = handle->result;
+    ci_wake(waiter->task->worker, waiter, waiter->inner);
 }
 
 bool coir_handle_has_ended(const coir_handle *opaque)

@@ -97,8 +97,8 @@ CI_INLINE int make_task(struct ci_worker *worker, bool remote, const coir_go_opt
     task->root.arg = copy; /* what refuse_ended gives back */
     task->name = options->name;
     if (options->handle) {
-        struct ci_handle *handle = task->handle = ci_handle_of(options->handle);
-        *handle = (struct ci_handle){.task = task, .worker = worker, .used = true};
+        task->handle = ci_handle_of(options->handle);
+        ci_handle_begin(task->handle, task, worker);
     }
     *arg = copy;
     *ret_task = task;

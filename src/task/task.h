@@ -76,6 +76,16 @@ static inline struct ci_handle *ci_handle_of(coir_handle *handle)
     return (struct ci_handle *)(void *)handle;
 }
 
+/* The future is left: it may have the result of the task before, for who has not run yet. */
+static inline void ci_handle_begin(struct ci_handle *handle, struct ci_task *task,
+                                   struct ci_worker *worker)
+{
+    handle->waiter = NULL;
+    handle->task = task;
+    handle->worker = worker;
+    handle->used = true;
+}
+
 /* The result of a handle's task. False: the task has not ended. */
 bool ci_handle_has_result(const struct ci_handle *handle, int64_t *ret_result);
 

@@ -126,3 +126,49 @@ TEST_SIM(a_joiner_that_gives_up_leaves_the_handle_to_others)
     }
     CHECK_EQ(coir_join(handle), 0); /* the task has not been touched */
 }
+
+/* ---- a handle that is used again before who joined has run ---- */
+
+struct reuse {
+    coir_handle handle;
+    coir_event ended;
+    int joined;
+};
+
+static int join_the_first(void *arg)
+{
+    struct reuse *reuse = arg;
+    reuse->joined = coir_join(&reuse->handle);
+    return 0;
+}
+
+static int say_and_return_seven(void *arg)
+{
+    struct reuse *reuse = arg;
+    CHECK_EQ(coir_yield(), 0);
+    coir_event_set(&reuse->ended); /* so the opener runs before who joins */
+    return 7;
+}
+
+static int return_nine(void *arg)
+{
+    (void)arg;
+    return 9;
+}
+
+TEST_REAL(who_joins_gets_the_result_of_the_task_that_it_has_waited_for)
+{
+    struct reuse reuse = {.ended = COIR_EVENT_INIT};
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = &reuse.handle;
+    CHECK_EQ(coir_go_with(scope, &options, say_and_return_seven, &reuse), 0);
+    CHECK_EQ(coir_go(scope, join_the_first, &reuse), 0);
+    CHECK_EQ(coir_event_wait(&reuse.ended), 0);
+    while (!coir_handle_has_ended(&reuse.handle))
+        CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_go_with(scope, &options, return_nine, NULL), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(reuse.joined, 7);
+    CHECK_EQ(coir_join(&reuse.handle), 9);
+}
