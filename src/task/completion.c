@@ -43,8 +43,8 @@ int coir_completion_start(coir_scope *scope, coir_completion *opaque, coir_futur
 {
     struct completion *completion = (struct completion *)(void *)opaque;
     struct ci_task *task;
-    if (!completion || !future || !fn)
-        return CI_MISUSE(-EINVAL, "completion, future or fn is NULL");
+    if (!completion || !future || !future->kind || !fn)
+        return CI_MISUSE(-EINVAL, "completion, future or fn is NULL, or the future was not made");
     if (future->caller)
         return CI_MISUSE(-EBUSY, "the future was started before"); /* it was started before, perhaps
                                                                       by this completion */

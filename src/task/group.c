@@ -54,9 +54,9 @@ static coir_future *member_end_poll(coir_future *end);
 static const coir_future_kind member_end_kind =
     COIR_FUTURE_KIND("the rest of its group", member_end_poll, NULL);
 
-/* A member that is in flight already: in another group, or twice in this one. It is left alone;
- * the others end. */
-static CI_COLD void refuse(struct ci_group *group)
+/* A member without a future, or whose future is in flight already: in another group, or twice in
+ * this one. It is left alone; the others end. */
+static CI_COLD void refuse(struct ci_group *group, const coir_future *future)
 {
     static const char *const calls[] = {
         [CI_GROUP_JOIN] = "coir_join_all",
@@ -64,8 +64,11 @@ static CI_COLD void refuse(struct ci_group *group)
         [CI_GROUP_ANY] = "coir_any",
     };
     int error =
-        ci_misused(-EBUSY, "the future of a branch was started before and has not completed",
-                   calls[group->mode], NULL);
+        future && future->kind
+            ? ci_misused(-EBUSY, "the future of a branch was started before and has not completed",
+                         calls[group->mode], NULL)
+            : ci_misused(-EINVAL, "a future of branches is NULL, or was not made",
+                         calls[group->mode], NULL);
     if (group->mode == CI_GROUP_ANY)
         ci_group_decide(group, CI_NOBODY_EVER);
     if (!group->reason)
@@ -78,8 +81,8 @@ static void begin(struct ci_worker *worker, struct ci_group *group, struct ci_br
     ci_debug_check(branch->end.state == CI_BRANCH_IDLE, "group.h 1");
     ci_debug_check(!group->closing, "group.h 4");
     coir_future *next = branch->future;
-    if (ci_unlikely(next->caller != NULL)) {
-        refuse(group);
+    if (ci_unlikely(!next || !next->kind || next->caller != NULL)) {
+        refuse(group, next);
         return;
     }
     ci_branch_begin(branch, group, group->owner, &member_end_kind);

@@ -5,6 +5,7 @@
 
 #include "beat.h"
 #include "harness.h"
+#include "sys/misuse.h"
 
 struct done {
     struct beat beat;
@@ -30,4 +31,12 @@ TEST_SIM(a_completion_calls_back_and_may_free_everything)
              0);
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(result, 13);
+}
+
+TEST_SIM(a_completion_needs_a_future_that_was_made)
+{
+    coir_completion completion;
+    coir_future unmade = {0};
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_completion_start(NULL, &completion, &unmade, on_done, NULL), -EINVAL);
 }

@@ -7,6 +7,7 @@
 #include "beat.h"
 #include "harness.h"
 #include "nap.h"
+#include "sys/misuse.h"
 
 TEST_SIM(join_waits_for_all)
 {
@@ -335,4 +336,22 @@ TEST_SIM(a_large_count_is_no_error)
     CHECK_EQ(coir_join_or_cancel(branches, 2, 0), 0);
     CHECK_EQ(count.result, 3 * (int64_t)INT32_MAX / 2);
     CHECK(coir_branch_is_complete(&branches[1]));
+}
+
+TEST_SIM(a_member_without_a_future_is_refused)
+{
+    coir_sleep_op sleep;
+    coir_group group;
+    coir_future unmade = {0};
+    coir_future *(*const ops[])(coir_group *, coir_branch *, size_t) = {coir_any_op,
+                                                                        coir_any_in_order_op};
+    ci_misuse_aborts = false;
+    for (int i = 0; i < 2; i++) {
+        coir_branch branches[] = {COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_S)),
+                                  COIR_BRANCH(i ? &unmade : NULL)};
+        CHECK_EQ(coir_await(ops[i](&group, branches, 2)), -EINVAL);
+        branches[0] = (coir_branch)COIR_BRANCH(coir_sleep_for_op(&sleep, COIR_S));
+        CHECK_EQ(coir_await(coir_join_all_op(&group, branches, 2, 0)), -EINVAL);
+        CHECK_EQ(sleep.future.result, -ECANCELED);
+    }
 }
