@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base/check.h"
+#include "coir/deadline.h"
 #include "task/describe.h"
 #include "task/log.h"
 #include "task/park.h"
@@ -205,6 +206,13 @@ int coir_scope_wait(coir_scope *opaque)
     return wait_here(worker, scope, CI_CALL, CI_PLACE);
 }
 
+/* Of a scope that is another fiber's, an interrupt of the caller would end the wait. */
+static void wait_shielded(struct ci_scope *scope)
+{
+    COIR_SHIELD;
+    coir_scope_wait((coir_scope *)(void *)scope);
+}
+
 /* Of a scope that has tasks: cancels and awaits them. */
 static CI_NOINLINE void end_tasks(struct ci_scope *scope, const char *call, const void *place)
 {
@@ -218,7 +226,7 @@ static CI_NOINLINE void end_tasks(struct ci_scope *scope, const char *call, cons
         return;
     }
     coir_scope_cancel((coir_scope *)(void *)scope);
-    coir_scope_wait((coir_scope *)(void *)scope);
+    wait_shielded(scope);
     ci_check(!scope->live == ci_list_empty(&scope->tasks), "scope.h 2");
     ci_check(!scope->live && !ci_load_relaxed(&scope->arriving), "scope.h 3");
     scope->home = NULL;

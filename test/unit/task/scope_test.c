@@ -282,3 +282,37 @@ TEST_REAL(a_plain_thread_neither_cancels_a_task_nor_closes_a_scope)
     coir_cancel(handle);
     CHECK_EQ(coir_join(handle), -ECANCELED);
 }
+
+/* ---- closed by another fiber than its opener, which is cancelled ---- */
+
+static int sleep_shielded(void *arg)
+{
+    (void)arg;
+    COIR_SHIELD;
+    return coir_sleep_for(10 * COIR_MS);
+}
+
+static int close_cancelled(void *scope)
+{
+    CHECK_EQ(coir_sleep_for(COIR_S), -ECANCELED);
+    coir_scope_close(scope);
+    return 0;
+}
+
+TEST_SIM(a_close_waits_also_in_a_cancelled_task_that_has_not_opened_it)
+{
+    coir_scope storage = {{0}};
+    COIR_HANDLE(handle);
+    COIR_SCOPE(around);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    coir_scope *scope = coir_scope_open(&storage);
+    CHECK_EQ(coir_go(scope, sleep_shielded, NULL), 0);
+    CHECK_EQ(coir_go_with(around, &options, close_cancelled, scope), 0);
+    CHECK_EQ(coir_yield(), 0);
+    coir_cancel(handle);
+    coir_time before = coir_now();
+    CHECK_EQ(coir_join(handle), 0);
+    CHECK_EQ(coir_now() - before, 10 * COIR_MS);
+    CHECK_EQ(coir_go(scope, sleep_shielded, NULL), -EBADF);
+}
