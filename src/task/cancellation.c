@@ -160,7 +160,7 @@ void coir_cancel(coir_handle *handle)
 int coir_task_interrupted(void)
 {
     const struct ci_worker *worker = ci_worker_current;
-    if (!worker || !worker->fiber)
+    if (!worker || !worker->runnable)
         return 0;
     ci_check(is_up_to_date(worker->runnable), "cancellation.h 2");
     return worker->runnable->interrupt;

@@ -128,6 +128,6 @@ coir_time ci_runnable_deadline(const struct ci_runnable *runnable)
 
 coir_time coir_task_deadline(void)
 {
-    struct ci_runnable *runnable = running();
-    return runnable ? ci_runnable_deadline(runnable) : COIR_NEVER;
+    const struct ci_worker *worker = ci_worker_current;
+    return worker && worker->runnable ? ci_runnable_deadline(worker->runnable) : COIR_NEVER;
 }

@@ -146,7 +146,7 @@ CI_NOINLINE void ci_task_make_record(struct ci_task *task, struct ci_worker *wor
 static struct ci_task *running(void)
 {
     const struct ci_worker *worker = ci_worker_current;
-    return worker && worker->fiber ? worker->runnable->task : NULL;
+    return worker && worker->runnable ? worker->runnable->task : NULL;
 }
 
 const char *coir_task_name(void)
