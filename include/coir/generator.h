@@ -1,6 +1,7 @@
 /* Generators: a function with a stack of its own that hands out values one at a time. Both
  * directions carry 64 bits. A generator runs as part of the task that resumes it: it may suspend,
- * and sees that task's cancellation and deadlines. */
+ * and sees that task's cancellation and deadlines. Scopes, deadlines and shields nest with those of
+ * the task: what its function has opened or entered it closes or leaves before it yields. */
 #ifndef COIR_GENERATOR_H
 #define COIR_GENERATOR_H
 

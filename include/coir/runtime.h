@@ -47,7 +47,9 @@ typedef struct coir_config {
     bool pin_workers; /* [false] tie worker i to the i-th available CPU */
     /* [64 KiB, four times that under sanitizers] virtual bytes of a fiber's stack; at most 1 GiB */
     size_t stack_size;
-    /* [COIR_UNLIMITED] live tasks per worker; a spawn past it gets -EAGAIN */
+    /* [COIR_UNLIMITED] live tasks that a worker has spawned, and as many again that it has spawned
+     * to run elsewhere (COIR_ANYWHERE, another worker) or into another worker's scope; a spawn past
+     * it gets -EAGAIN */
     size_t tasks_max;
     size_t budget; /* [128; COIR_UNLIMITED: any number] operations a fiber may finish without
                       parking before it yields by itself */
