@@ -4,7 +4,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
+#include "base/compiler.h"
 #include "sys/cgroup.h"
 
 enum { CPUS_FIRST = CPU_SETSIZE, CPUS_MOST = 1 << 20 };
@@ -41,19 +43,60 @@ unsigned ci_cpu_available(void)
     return count ? count : 1;
 }
 
+/* Of a thread that is tied to a CPU: the mask that it had before, or NULL. Between two calls of
+ * ci_cpu_exchange_pin the one that it has otherwise. */
+static CI_THREAD_LOCAL struct {
+    cpu_set_t *mask;
+    size_t size;
+} kept;
+
+static int set_affinity(const cpu_set_t *mask, size_t size)
+{
+    return -pthread_setaffinity_np(pthread_self(), size, mask);
+}
+
 int ci_cpu_pin(unsigned index)
 {
     size_t size;
-    cpu_set_t *set = affinity(&size);
-    if (!set)
-        return -EINVAL;
-    index %= (unsigned)CPU_COUNT_S(size, set);
+    ci_cpu_unpin();
+    cpu_set_t *before = affinity(&size), *set = before ? calloc(1, size) : NULL;
+    if (!set) {
+        CPU_FREE(before);
+        return before ? -ENOMEM : -EINVAL;
+    }
+    index %= (unsigned)CPU_COUNT_S(size, before);
     size_t cpu = 0;
-    while (!CPU_ISSET_S(cpu, size, set) || index-- > 0)
+    while (!CPU_ISSET_S(cpu, size, before) || index-- > 0)
         cpu++;
-    CPU_ZERO_S(size, set);
     CPU_SET_S(cpu, size, set);
-    int rc = -pthread_setaffinity_np(pthread_self(), size, set);
-    CPU_FREE(set);
-    return rc;
+    int rc = set_affinity(set, size);
+    free(set);
+    if (rc < 0) {
+        CPU_FREE(before);
+        return rc;
+    }
+    kept.mask = before;
+    kept.size = size;
+    return 0;
+}
+
+void ci_cpu_unpin(void)
+{
+    if (!kept.mask)
+        return;
+    set_affinity(kept.mask, kept.size);
+    CPU_FREE(kept.mask);
+    kept.mask = NULL;
+}
+
+void ci_cpu_exchange_pin(void)
+{
+    size_t size;
+    cpu_set_t *now = kept.mask ? affinity(&size) : NULL;
+    if (!now)
+        return;
+    set_affinity(kept.mask, kept.size);
+    CPU_FREE(kept.mask);
+    kept.mask = now;
+    kept.size = size;
 }

@@ -25,6 +25,7 @@
 
 #include "base/compiler.h"
 #include "sys/call.h"
+#include "sys/cpu.h"
 #include "sys/result.h"
 
 /* Of kernels newer than the headers. */
@@ -270,9 +271,11 @@ coir_fd ci_sys_spawn(const struct ci_spawn *spawn, pid_t *ret_pid)
     bool is_path = !*spawn->file || strchr(spawn->file, '/');
     struct child child = {spawn, environment, is_path ? NULL : path_of(environment), -1, 0};
     set_mask(&all, &before);
+    ci_cpu_exchange_pin();
     pid_t pid = (pid_t)ci_result(clone(child_main, (char *)spawn->stack + CI_SPAWN_STACK_SIZE,
                                        CLONE_VM | CLONE_VFORK | CLONE_WITH_PIDFD | SIGCHLD, &child,
                                        &child.pidfd));
+    ci_cpu_exchange_pin();
     if (pid >= 0 && child.error < 0)
         reap(pid);
     set_mask(&before, NULL);

@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include "sys/cpu.h"
+
 int ci_thread_start(struct ci_thread *thread, void *(*fn)(void *arg), void *arg)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
@@ -10,7 +12,9 @@ int ci_thread_start(struct ci_thread *thread, void *(*fn)(void *arg), void *arg)
     for (size_t i = 0; i < ci_countof(faults); i++)
         sigdelset(&blocked, faults[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    ci_cpu_exchange_pin();
     int rc = -pthread_create(&thread->handle, NULL, fn, arg);
+    ci_cpu_exchange_pin();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }

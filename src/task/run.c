@@ -84,6 +84,8 @@ void ci_run_enter_thread(struct ci_worker *worker)
 void ci_run_leave_thread(struct ci_worker *worker)
 {
     struct ci_driver *driver = worker->loop.driver;
+    if (worker->runtime->config.pin_workers)
+        ci_cpu_unpin();
     ci_overflow_unwatch(worker);
     ci_halt_leave_thread(worker);
     ci_slow_turn_leave(worker);

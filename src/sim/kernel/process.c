@@ -120,6 +120,13 @@ int ci_cpu_pin(unsigned index)
     return 0;
 }
 
+void ci_cpu_unpin(void)
+{
+}
+void ci_cpu_exchange_pin(void)
+{
+}
+
 /* ---- names, random numbers, memory ---- */
 
 int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_time *ret_delay)

@@ -301,6 +301,28 @@ TEST_REAL(the_signals_of_a_child_are_as_at_the_start)
     CHECK(sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN);
 }
 
+/* The CPUs that a child may use, in `arg`. */
+static int read_cpus(void *arg)
+{
+    COIR_PROCESS(child);
+    CHECK_EQ(coir_process_spawn_with(child, SHELL("grep Cpus_allowed: /proc/self/status"), &reads),
+             0);
+    strcpy(arg, all_of(coir_process_stdout(child)));
+    return coir_process_wait(child);
+}
+
+TEST(a_child_is_not_tied_to_the_cpu_of_its_worker)
+{
+    static char cpus[2][4096];
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    for (int i = 0; i < 2; i++) {
+        config.pin_workers = i;
+        CHECK_EQ(test_run(&config, read_cpus, cpus[i]), 0);
+    }
+    check_text(cpus[1], cpus[0]);
+}
+
 TEST_REAL(a_child_that_a_signal_kills_says_which)
 {
     COIR_PROCESS(child);

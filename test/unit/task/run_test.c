@@ -371,3 +371,38 @@ TEST(a_copied_argument_of_a_task_that_may_not_start_is_given_back)
     CHECK_EQ(runtime->workers[0].copies.live, 0);
     coir_runtime_free(runtime);
 }
+
+/* ---- workers that are tied to CPUs ---- */
+
+static int count_cpus(void *arg)
+{
+    cpu_set_t cpus;
+    (void)arg;
+    CHECK_EQ(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+    return CPU_COUNT(&cpus);
+}
+
+/* The CPU of each worker in `arg`. */
+static int see_pins(void *arg)
+{
+    const int *all = arg;
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(coir_call_on(i, count_cpus, NULL), 1);
+    CHECK_EQ(coir_offload(count_cpus, NULL), *all);
+    return 0;
+}
+
+TEST(a_run_with_pinned_workers_ties_nothing_else_to_their_cpus)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    int all = count_cpus(NULL);
+    config.workers = 2;
+    config.pin_workers = true;
+    CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(coir_runtime_run(runtime, see_pins, &all), 0);
+        CHECK_EQ(count_cpus(NULL), all);
+    }
+    coir_runtime_free(runtime);
+}
