@@ -10,12 +10,12 @@
 
 #include "coir/fiber.h"
 #include "coir/file.h"
-#include "coir/offload.h"
 #include "io/file.h"
 #include "io/io.h"
 #include "sys/call.h"
 #include "sys/splice.h"
 #include "task/completed.h"
+#include "task/offload.h"
 
 enum { BUFFER = 64 * 1024, PIPE = 1024 * 1024, WINDOW = 4 * 1024 * 1024 };
 
@@ -294,7 +294,8 @@ static int read_ahead(void *arg)
 
 static int send_part(struct file_copy *copy, coir_stream *to, struct part *part)
 {
-    int rc = (int)after_wait(copy, coir_offload(read_ahead, part));
+    coir_offload_job job;
+    int rc = (int)after_wait(copy, ci_await_in_fiber(ci_offload_turn_op(&job, read_ahead, part)));
     while (rc >= 0 && part->len) {
         ssize_t n = ci_sys_sendfile(to->fd, part->fd, part->offset, part->len);
         if (n == 0)

@@ -237,6 +237,60 @@ TEST(a_short_copy_needs_no_thread_where_the_driver_reads_and_writes)
     in_a_directory_on_every_driver(copy_without_a_thread);
 }
 
+static int entered;
+
+static int enter_and_wait(void *pipe_end)
+{
+    __atomic_store_n(&entered, 1, __ATOMIC_RELEASE);
+    return wait_for_byte(pipe_end);
+}
+
+static int offload_an_entry(void *pipe_end)
+{
+    return coir_offload(enter_and_wait, pipe_end);
+}
+
+/* The one thread of the pool is busy, and its queue is full. */
+static void copy_with_a_full_pool(void)
+{
+    int ends[2];
+    char in[11] = "";
+    COIR_SCOPE(scope);
+    from = make("from");
+    CHECK_EQ(coir_file_write_all(from, "0123456789", 10, 0), 0);
+    connect_pair(&near, &far);
+    CHECK_EQ(pipe(ends), 0);
+    entered = 0;
+    CHECK_EQ(coir_go(scope, offload_an_entry, ends), 0);
+    while (!__atomic_load_n(&entered, __ATOMIC_ACQUIRE))
+        coir_yield();
+    CHECK_EQ(coir_go(scope, offload_a_wait, ends), 0);
+    coir_yield();
+    CHECK_EQ(coir_offload(wait_for_byte, ends), -EAGAIN);
+    CHECK_EQ(coir_go(scope, copy_to_stream, NULL), 0);
+    coir_yield();
+    CHECK_EQ(write(ends[1], "xx", 2), 2);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(coir_read_full(far, in, 10, NULL), 10);
+    CHECK(strcmp(in, "0123456789") == 0);
+    close(ends[0]);
+    close(ends[1]);
+    coir_close(near);
+    coir_close(far);
+    coir_file_close(from);
+    CHECK_EQ(coir_dir_unlink(work, "from"), 0);
+}
+
+TEST(a_full_pool_refuses_no_copy_to_a_stream)
+{
+    coir_config config = COIR_CONFIG;
+    config.offload_threads_max = config.offload_queue_max = 1;
+    CHECK(mkdtemp(work_path) != NULL);
+    work_body = copy_with_a_full_pool;
+    run_on_every_driver(config, in_work_directory);
+    rmdir(work_path);
+}
+
 /* ---- in parts ---- */
 
 enum { LONG = 3000 };
