@@ -11,8 +11,8 @@
  * cancellation nor outer deadlines are seen; they are seen again after it was left.
  *
  * One rule: once a cancel scope's deadline has passed, every suspending call (COIR_SUSPENDS) and
- * every spawn inside of it returns -ETIME, until it is left. In a task that was cancelled they
- * return -ECANCELED instead, until the task ends. A call in progress is withdrawn and returns the
+ * every spawn inside of it returns -ETIME, until it is left. Elsewhere in a task that was cancelled
+ * they return -ECANCELED, until the task ends. A call in progress is withdrawn and returns the
  * error at once; one that cannot be withdrawn, such as a file's, returns its own result, and the
  * next call returns -ETIME.
  *
