@@ -20,6 +20,7 @@ void ci_loop_init(struct coir_loop *loop, struct ci_driver *driver, const coir_a
     ci_list_init(&loop->fresh);
     ci_list_init(&loop->residents);
     ci_list_init(&loop->ready_residents);
+    ci_list_init(&loop->watches);
     for (int when = COIR_HOOK_BEFORE_WAIT; when <= COIR_HOOK_IN_TURN; when++)
         ci_list_init(&loop->hooks[when]);
 }

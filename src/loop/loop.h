@@ -53,6 +53,8 @@ struct coir_loop {
     struct ci_list fresh;    /* timers whose `when` is a duration still, from the next turn on */
     struct ci_list hooks[3]; /* by enum coir_hook_when */
     struct ci_list residents, ready_residents;
+    /* that are started */
+    struct ci_list watches;
     size_t live;         /* watches that are started, and residents */
     size_t weak;         /* how many of the watches and timers do not keep the loop running */
     uint64_t turns;      /* that have begun; each asks the driver for events */
@@ -168,6 +170,11 @@ static inline void ci_loop_remove_resident(struct coir_loop *loop, struct ci_res
 
 /* Before the thread gives the driver up. */
 void ci_loop_close_residents(struct coir_loop *loop);
+
+/* Before the thread gives up a driver that can have nothing in flight then, and on the thread that
+ * has it next. They stay started meanwhile. */
+void ci_loop_suspend_watches(struct coir_loop *loop);
+void ci_loop_resume_watches(struct coir_loop *loop);
 
 /* Has the resident called after the next wait, which is no sleep then. */
 static inline void ci_loop_make_ready(struct coir_loop *loop, struct ci_resident *resident)

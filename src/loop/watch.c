@@ -12,6 +12,7 @@ struct watch {
     coir_watch_fn *fn;
     void *arg;
     int flags; /* enum coir_watch_flags */
+    struct ci_list link;
 };
 CI_LEAVES_SPARE_WORDS(struct watch, coir_watch);
 
@@ -23,6 +24,7 @@ static struct watch *watch_of(coir_watch *watch)
 /* Its operation has been withdrawn. */
 static void mark_stopped(struct watch *watch)
 {
+    ci_list_remove(&watch->link);
     watch->loop->live--;
     watch->loop->weak -= watch->flags & COIR_WATCH_WEAK ? 1 : 0;
     watch->loop = NULL;
@@ -30,7 +32,8 @@ static void mark_stopped(struct watch *watch)
 
 static void stop(struct watch *watch)
 {
-    ci_driver_cancel(watch->loop->driver, &watch->op);
+    if (ci_likely(watch->op.pending)) /* else between two runs */
+        ci_driver_cancel(watch->loop->driver, &watch->op);
     mark_stopped(watch);
 }
 
@@ -49,8 +52,8 @@ static void on_events(struct ci_op *op)
     watch->fn(loop, (coir_watch *)(void *)watch, events, watch->arg);
 }
 
-/* Starts a watch that is not started. */
-static int start(coir_loop *loop, struct watch *watch, coir_fd fd, int events)
+/* Starts its operation. True: it has failed. */
+static bool start_op(const coir_loop *loop, struct watch *watch, coir_fd fd, int events)
 {
     watch->op = (struct ci_op){
         .done = on_events,
@@ -58,10 +61,17 @@ static int start(coir_loop *loop, struct watch *watch, coir_fd fd, int events)
         .kind = CI_OP_WATCH,
         .events = (uint8_t)(events & (COIR_READ | COIR_WRITE)),
     };
+    return ci_driver_start(loop->driver, &watch->op);
+}
+
+/* Starts a watch that is not started. */
+static int start(coir_loop *loop, struct watch *watch, coir_fd fd, int events)
+{
     watch->flags = events & (COIR_WATCH_ONCE | COIR_WATCH_WEAK);
-    if (ci_driver_start(loop->driver, &watch->op))
+    if (start_op(loop, watch, fd, events))
         return watch->op.result;
     watch->loop = loop;
+    ci_list_push(&loop->watches, &watch->link);
     loop->live++;
     loop->weak += watch->flags & COIR_WATCH_WEAK ? 1 : 0;
     return 0;
@@ -115,4 +125,28 @@ void coir_watch_stop(coir_loop *loop, coir_watch *opaque)
          CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
         return;
     stop(watch);
+}
+
+/* ---- between two runs ---- */
+
+static struct watch *watch_at(struct ci_list *link)
+{
+    return ci_container_of(link, struct watch, link);
+}
+
+void ci_loop_suspend_watches(struct coir_loop *loop)
+{
+    ci_list_for_each (link, &loop->watches)
+        ci_driver_cancel(loop->driver, &watch_at(link)->op);
+}
+
+void ci_loop_resume_watches(struct coir_loop *loop)
+{
+    for (struct ci_list *link = loop->watches.next, *next; link != &loop->watches; link = next) {
+        struct watch *watch = watch_at(link);
+        next = link->next;
+        /* its descriptor may have been closed, as the driver may forget it in a run */
+        if (!watch->op.pending && start_op(loop, watch, watch->op.fd, watch->op.events))
+            mark_stopped(watch);
+    }
 }

@@ -79,6 +79,7 @@ void ci_run_enter_thread(struct ci_worker *worker)
     if (worker->runtime->config
             .report_overflow) /* replaces the stack for signals that those make */
         ci_overflow_watch(worker);
+    ci_loop_resume_watches(&worker->loop);
 }
 
 void ci_run_leave_thread(struct ci_worker *worker)
@@ -90,8 +91,10 @@ void ci_run_leave_thread(struct ci_worker *worker)
     ci_halt_leave_thread(worker);
     ci_slow_turn_leave(worker);
     ci_loop_close_residents(&worker->loop);
-    if (driver->kind->end)
-        driver->kind->end(driver);
+    if (!driver->kind->end)
+        return;
+    ci_loop_suspend_watches(&worker->loop);
+    driver->kind->end(driver);
 }
 
 void ci_worker_run(struct ci_worker *worker)

@@ -406,3 +406,82 @@ TEST(a_run_with_pinned_workers_ties_nothing_else_to_their_cpus)
     }
     coir_runtime_free(runtime);
 }
+
+/* ---- what is started on a worker's loop when a run ends ---- */
+
+static coir_watch kept_watches[2];
+static int kept_pipe[2], events_seen, ticks_seen;
+static coir_timer kept_timer;
+
+static void see_byte(coir_loop *loop, coir_watch *watch, int events, void *arg)
+{
+    char byte;
+    (void)loop, (void)watch, (void)arg;
+    CHECK_EQ(events & COIR_READ, COIR_READ);
+    events_seen += (int)read(kept_pipe[0], &byte, 1);
+}
+
+static void see_tick(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    (void)loop, (void)timer, (void)arg;
+    ticks_seen++;
+}
+
+static int start_and_return(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(coir_watch_start(coir_worker_loop(), &kept_watches[i], kept_pipe[i],
+                                  i ? COIR_WRITE : COIR_READ, see_byte, NULL),
+                 0);
+    coir_watch_stop(coir_worker_loop(), &kept_watches[1]);
+    coir_timer_start(coir_worker_loop(), &kept_timer, 0, see_tick, NULL);
+    return 0;
+}
+
+static int wait_and_stop(void *arg)
+{
+    const int *events = arg;
+    while (events_seen < *events || !ticks_seen)
+        CHECK_EQ(coir_sleep_for(10 * COIR_US), 0);
+    coir_watch_stop(coir_worker_loop(), &kept_watches[0]);
+    return 0;
+}
+
+static void keep_a_watch(const char *driver)
+{
+    coir_config config = COIR_CONFIG;
+    coir_runtime *runtime;
+    int events = 1;
+    config.driver = driver;
+    config.workers = 1;
+    if (coir_runtime_new(&config, &runtime) < 0)
+        return;
+    CHECK_EQ(pipe(kept_pipe), 0);
+    events_seen = ticks_seen = 0;
+    CHECK_EQ(coir_runtime_run(runtime, start_and_return, NULL), 0);
+    CHECK_EQ(write(kept_pipe[1], "x", 1), 1);
+    CHECK_EQ(coir_runtime_run(runtime, wait_and_stop, &events), 0);
+    CHECK_EQ(coir_runtime_run(runtime, start_and_return, NULL), 0);
+    CHECK_EQ(write(kept_pipe[1], "x", 1), 1);
+    events = 2;
+    int rc = coir_runtime_begin(runtime, wait_and_stop, &events);
+    if (rc == 0) {
+        while (coir_runtime_step(runtime))
+            continue;
+        CHECK_EQ(coir_runtime_end(runtime), 0);
+    } else {
+        CHECK_EQ(rc, -ENOTSUP);
+        CHECK_EQ(coir_runtime_run(runtime, wait_and_stop, &events), 0);
+    }
+    coir_runtime_free(runtime);
+    close(kept_pipe[0]);
+    close(kept_pipe[1]);
+}
+
+TEST(a_watch_and_a_timer_that_are_started_when_a_run_ends_stay_so)
+{
+    const char *const drivers[] = {NULL, "io_uring", "epoll", "poll"};
+    for (int i = 0; i < 4; i++)
+        keep_a_watch(drivers[i]);
+}
