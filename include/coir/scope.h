@@ -159,7 +159,8 @@ COIR_API int coir_go_with(coir_scope *scope, const coir_go_options *options, coi
 /* Waits until a task has ended, and returns its result. A handle may be joined more than once, by
  * one waiter at a time.
  * Suspends: yes.  Threads: the worker that spawned the task.
- * Errors: the task's own; -EINVAL the handle was never given to a spawn; -EBUSY another waits.
+ * Errors: the task's own; -EINVAL the handle was never given to a spawn, or has let go of its task;
+ * -EBUSY another waits.
  * Cancel safety: the task goes on, and may be joined again. */
 COIR_SUSPENDS int coir_join(coir_handle *handle);
 

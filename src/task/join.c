@@ -137,7 +137,9 @@ void coir_handle_done(coir_handle *opaque)
     (void)CI_REFUSED(
         handle->waiter != NULL,
         "a task waits in coir_join of the handle"); /* the joining task could never be woken */
-    if (handle->task)
-        handle->task->handle = NULL;
+    if (!handle->task)
+        return;
+    handle->task->handle = NULL;
     handle->task = NULL;
+    handle->used = false; /* nothing is known of its task any more */
 }

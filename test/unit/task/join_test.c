@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "harness.h"
+#include "sys/misuse.h"
 
 static int ran;
 
@@ -171,4 +172,21 @@ TEST_REAL(who_joins_gets_the_result_of_the_task_that_it_has_waited_for)
     CHECK_EQ(coir_scope_wait(scope), 0);
     CHECK_EQ(reuse.joined, 7);
     CHECK_EQ(coir_join(&reuse.handle), 9);
+}
+
+TEST_SIM(a_handle_that_has_let_go_tells_of_no_end)
+{
+    ci_misuse_aborts = false;
+    COIR_HANDLE(handle);
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, return_nine, NULL), 0);
+    coir_handle_done(handle);
+    CHECK(!coir_handle_has_ended(handle));
+    CHECK_EQ(coir_join(handle), -EINVAL);
+    CHECK_EQ(coir_go_with(scope, &options, return_nine, NULL), 0);
+    CHECK_EQ(coir_join(handle), 9);
+    coir_handle_done(handle); /* of a task that has ended */
+    CHECK_EQ(coir_join(handle), 9);
 }
