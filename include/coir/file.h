@@ -28,8 +28,8 @@ extern "C" {
 /* An open file, or directory. It is made by coir_file_open. */
 typedef struct coir_file coir_file;
 
-/* Instead of an offset: the file's own position. It begins at 0, and moves behind the bytes that
- * were read or written. One call at a time may use it. */
+/* Instead of an offset: the file's own position. It begins at 0, and moves by the bytes that were
+ * read or written, also where O_APPEND has put these at the end. One call at a time may use it. */
 #define COIR_POSITION INT64_C(-1)
 
 /* ---- opening and closing ---- */
