@@ -221,10 +221,19 @@ static void *thread_main(void *arg)
 
 /* ---- the callers ---- */
 
+/* With the lock held: whether so many jobs as may would wait behind those that threads are free
+ * for, although they may not have begun, or not been started. */
+static bool is_full(const struct ci_offload *pool)
+{
+    size_t free = pool->threads_max - pool->calling;
+    return pool->queue_max && pool->bounded >= pool->queue_max && pool->queued >= free &&
+           pool->queued - free >= pool->queue_max;
+}
+
 static int enqueue(struct ci_offload *pool, struct offload_op *op)
 {
     ci_mutex_lock(&pool->lock);
-    if (op->bounded && pool->queue_max && pool->bounded >= pool->queue_max) {
+    if (op->bounded && is_full(pool)) {
         ci_mutex_unlock(&pool->lock);
         return -EAGAIN;
     }

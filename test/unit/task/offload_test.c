@@ -229,6 +229,50 @@ TEST(a_full_queue_refuses)
     coir_runtime_free(runtime);
 }
 
+static int enter_and_hold(void *arg)
+{
+    (void)arg;
+    __atomic_add_fetch(&entered, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&gate);
+    pthread_mutex_unlock(&gate);
+    return 0;
+}
+
+static int offload_an_entry(void *arg)
+{
+    return coir_offload(enter_and_hold, arg);
+}
+
+/* Calls for which there may be threads do not wait for one, although none has begun yet. */
+static int call_at_once(void *arg)
+{
+    enum { THREADS = 4, WAIT = 1 };
+    (void)arg;
+    entered = 0;
+    pthread_mutex_lock(&gate);
+    COIR_SERVING_SCOPE(scope);
+    for (int i = 0; i < THREADS + WAIT; i++)
+        CHECK_EQ(coir_go(scope, offload_an_entry, NULL), 0);
+    coir_yield();
+    while (__atomic_load_n(&entered, __ATOMIC_ACQUIRE) < THREADS && !coir_scope_errors(scope))
+        coir_yield();
+    CHECK_EQ(coir_scope_errors(scope), 0);
+    CHECK_EQ(coir_offload(enter_and_hold, NULL), -EAGAIN);
+    pthread_mutex_unlock(&gate);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(entered, THREADS + WAIT);
+    return 0;
+}
+
+TEST(a_queue_is_not_full_while_threads_are_free)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.offload_threads_max = 4;
+    config.offload_queue_max = 1;
+    CHECK_EQ(test_run(&config, call_at_once, NULL), 0);
+}
+
 /* ---- task-locals follow into jobs, posts and children ---- */
 
 static const char key;
