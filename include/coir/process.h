@@ -162,14 +162,15 @@ COIR_API pid_t coir_process_pid(const coir_process *process);
 
 /* Sends a signal to the child only, not to processes that it has started.
  * Suspends: no.  Threads: owner.
- * Errors: -ESRCH the child has ended, or no worker; -EINVAL no such signal, or no process; -EPERM;
- * -EXDEV the process is another worker's; -EBADF it is not open. */
+ * Errors: -ESRCH the child has ended and was waited for (until then a signal has no effect), or no
+ * worker; -EINVAL no such signal, or no process; -EPERM; -EXDEV the process is another worker's;
+ * -EBADF it is not open. */
 COIR_API int coir_process_signal(coir_process *process, int number);
 
 /* Ends the child at once, and every other process in its group (SIGKILL). Nothing is waited for.
  * Suspends: no.  Threads: owner.
- * Errors: -ESRCH they have ended, or no worker; -EPERM; -EXDEV the process is another worker's;
- * -EBADF it is not open; -EINVAL no process. */
+ * Errors: -ESRCH they have ended and were waited for, or no worker; -EPERM; -EXDEV the process is
+ * another worker's; -EBADF it is not open; -EINVAL no process. */
 COIR_API int coir_process_kill(coir_process *process);
 
 /* Closes a process: what leaving the C block of COIR_PROCESS does. Its streams are closed. Unless
