@@ -22,7 +22,7 @@ struct ci_ring_map {
 int ci_ring_call_map(coir_fd fd, const struct io_uring_params *params, struct ci_ring_map *ret_map);
 void ci_ring_call_unmap(const struct ci_ring_map *map);
 
-/* Has all pages of memory that the kernel writes to (madvise(2), MADV_POPULATE_WRITE of Linux 5.14):
+/* Has all pages of memory that the kernel writes to (madvise(2), MADV_POPULATE_WRITE, Linux 5.14):
  * 0 or a negative errno. */
 int ci_ring_call_populate(void *memory, size_t size);
 
