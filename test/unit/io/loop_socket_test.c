@@ -253,6 +253,38 @@ TEST(a_loop_that_is_freed_closes_what_is_left)
     free(large);
 }
 
+static int posted_calls;
+
+static void connect_again(void *arg)
+{
+    coir_socket *late;
+    posted_calls++;
+    CHECK_EQ(coir_socket_connect(loop, arg, never, NULL, &late), 0);
+}
+
+static void post_on_outcome(coir_socket *socket, coir_queued_write *write, int result, void *arg)
+{
+    (void)socket, (void)write;
+    CHECK_EQ(result, -ECANCELED);
+    CHECK_EQ(coir_loop_post(loop, connect_again, arg), 0);
+}
+
+/* And what such a call opens is closed. */
+TEST(a_call_that_an_outcome_posts_while_its_loop_is_freed_is_made)
+{
+    ON_EACH_DRIVER()
+    {
+        char where[64];
+        posted_calls = 0;
+        open_acceptor(where, sizeof where);
+        CHECK_EQ(coir_socket_connect(loop, where, never, NULL, &client), 0);
+        CHECK_EQ(coir_socket_write(client, &queued[0], "x", 1, post_on_outcome, where), 0);
+        coir_loop_free(loop);
+        CHECK_EQ(posted_calls, 1);
+        CHECK_EQ(coir_loop_new(&loop), 0);
+    }
+}
+
 /* ---- many ---- */
 
 enum { CLIENTS = 100 };
