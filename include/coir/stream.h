@@ -156,8 +156,8 @@ COIR_API int coir_shutdown_write(coir_stream *stream);
  * as long as it is not 10 s behind.
  *
  * This holds for every call that waits on the stream, from its next wait on, also in coir_select;
- * and for its write queue, which ends with -ETIMEDOUT. Time between calls does not count: a
- * COIR_DEADLINE limits all of it. The account begins anew with each coir_stream_set_timeout;
+ * and for its write queue, at once, which ends with -ETIMEDOUT. Time between calls does not count:
+ * a COIR_DEADLINE limits all of it. The account begins anew with each coir_stream_set_timeout;
  * COIR_NEVER removes the limit. coir_filter_new moves the limits from the transport to the stream
  * over it.
  * Suspends: no.  Threads: owner.

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "io/io.h"
 #include "io/pace.h"
+#include "io/write_queue.h"
 #include "sys/fork.h"
 
 enum { READING, WRITING, DIRECTIONS, RATE_MAX = 1 << 30 };
@@ -244,6 +245,9 @@ int coir_stream_set_timeout(coir_stream *stream, int events, coir_time timeout, 
     struct timed *timed = timed_of(stream);
     if (!timed && !(timed = make(stream)))
         return -ENOMEM;
+    coir_write_queue *queue = events & COIR_WRITE ? ci_write_queue_of(stream) : NULL;
+    if (queue)
+        ci_write_queue_wait_anew(queue);
     for (int i = 0; i < DIRECTIONS; i++)
         if (events & (i == READING ? COIR_READ : COIR_WRITE)) {
             timed->directions[i].timeout = timeout;

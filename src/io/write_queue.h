@@ -8,11 +8,13 @@
  *                                                        v   |
  *                                                       BLOCKED
  *
- *   IDLE -> SCHEDULED:             ci_write_queue_schedule. The push that finds the queue idle
- * sends its message to the owner, which is woken only if it sleeps BLOCKED -> SCHEDULED:          a
- * push that ends the queue, by COIR_OVERFLOW_CLOSE SCHEDULED, BLOCKED -> WRITING: on the owner: the
- * message is delivered, or the poll completes WRITING -> IDLE:               the ring is empty
+ *   IDLE -> SCHEDULED:             a push that finds it idle (ci_write_queue_schedule)
+ *   BLOCKED -> SCHEDULED:          COIR_OVERFLOW_CLOSE, or a new limit of the stream
+ *   SCHEDULED, BLOCKED -> WRITING: on the owner: the message is delivered, or the poll completes
+ *   WRITING -> IDLE:               the ring is empty
  *   WRITING -> BLOCKED:            a poll for room in the stream is in flight
+ *
+ * SCHEDULED: a message is on its way to the owner, which is woken only if it sleeps.
  *
  * A write never waits: the stream takes what it has room for, and the queue polls for more room.
  * So an item that has not begun is in use only during a system call, and can be dropped at any
@@ -134,6 +136,10 @@ void ci_write_queue_deliver(struct ci_message *message);
 
 /* On the owner: cancels the poll for room, if one is in flight. */
 void ci_write_queue_stop_polling(coir_write_queue *queue);
+
+/* On the owner, before the limit of its stream changes: a wait for room begins anew, with the new
+ * one. */
+void ci_write_queue_wait_anew(coir_write_queue *queue);
 
 /* On the owner: fails all items and pushes with `error`, or with the error by which the queue has
  * ended already. */

@@ -48,6 +48,18 @@ void ci_write_queue_stop_polling(coir_write_queue *queue)
         queue->holds--;
 }
 
+void ci_write_queue_wait_anew(coir_write_queue *queue)
+{
+    ci_write_queue_stop_polling(queue);
+    ci_write_queue_lock(queue);
+    bool send = queue->state == CI_WRITE_QUEUE_BLOCKED && !queue->op.io.pending;
+    if (send)
+        queue->state = CI_WRITE_QUEUE_SCHEDULED;
+    ci_lock_give(&queue->lock);
+    if (send)
+        ci_write_queue_send(queue);
+}
+
 void ci_write_queue_end(coir_write_queue *queue, int error)
 {
     struct ci_write_gone gone = {.count = 0};
@@ -223,15 +235,17 @@ void ci_write_queue_deliver(struct ci_message *message)
 static void on_room(struct ci_op *io)
 {
     coir_write_queue *queue = ci_container_of(io, coir_write_queue, op.io);
+    /* -ECANCELED: the wait is to begin anew */
+    int rc = io->result == -ECANCELED ? 0 : io->result;
     queue->holds--;
     ci_write_queue_lock(queue);
     bool ended = queue->error; /* its items fail where it is ended */
     if (!ended)
         queue->state = CI_WRITE_QUEUE_WRITING;
     ci_lock_give(&queue->lock);
-    if (!ended && io->result < 0)
-        end_with_stream(queue, io->result);
-    if (ended || io->result < 0)
+    if (!ended && rc < 0)
+        end_with_stream(queue, rc);
+    if (ended || rc < 0)
         ci_write_queue_release(queue);
     else
         write_on(queue);

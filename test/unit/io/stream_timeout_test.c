@@ -236,6 +236,39 @@ TEST_SIM(a_peer_that_takes_less_than_the_rate_ends_the_write_queue)
     CHECK_EQ(queue_to_slow_peer(20000, 0), 0);
 }
 
+/* A queue waits for as long as its peer takes nothing: so its wait in progress counts, too. */
+static coir_time end_of_blocked_queue(coir_time first, coir_time then)
+{
+    coir_write_queue *queue;
+    coir_buffer *buffer;
+    open_both();
+    CHECK_EQ(coir_buffer_wrap(t.bytes, BIG, NULL, NULL, &buffer), 0);
+    CHECK_EQ(coir_write_queue_new(t.near, &queue), 0);
+    if (first)
+        CHECK_EQ(coir_stream_set_timeout(t.near, COIR_WRITE, first, 0), 0);
+    CHECK_EQ(coir_write_queue_push(queue, buffer), 0);
+    CHECK_EQ(coir_sleep_for(COIR_S / 2), 0); /* until there is no room */
+    CHECK_EQ(coir_stream_set_timeout(t.near, COIR_WRITE, then, 0), 0);
+    coir_time start = coir_now();
+    {
+        COIR_DEADLINE(coir_in(60 * COIR_S));
+        CHECK_EQ(coir_write_queue_flush(queue), then == COIR_NEVER ? -ETIME : -ETIMEDOUT);
+    }
+    coir_time waited = coir_now() - start;
+    coir_write_queue_free(queue);
+    coir_buffer_unref(buffer);
+    close_both();
+    return waited;
+}
+
+TEST_SIM(a_limit_holds_for_a_write_queue_that_waits_already)
+{
+    expect_about(end_of_blocked_queue(0, COIR_S), COIR_S);
+    expect_about(end_of_blocked_queue(10 * COIR_S, COIR_S), COIR_S);
+    expect_about(end_of_blocked_queue(COIR_S, 2 * COIR_S), 2 * COIR_S);
+    expect_about(end_of_blocked_queue(COIR_S, COIR_NEVER), 60 * COIR_S);
+}
+
 /* A poll of the queue may still be in flight when the queue is freed. */
 TEST_SIM(a_stream_is_limited_after_its_write_queue_was_freed)
 {
