@@ -35,7 +35,7 @@ struct pair {
     struct end ends[2];
     size_t capacity;
     const coir_allocator *allocator;
-    unsigned looking; /* calls of look_again: the pair is freed after them */
+    unsigned looking; /* look_again or shutdown_write runs: the pair is freed after them */
 };
 
 static struct end *end_of(coir_stream *stream)
@@ -80,8 +80,8 @@ static int events_now(const struct end *end)
     int events = 0;
     if (end->in.len || end->in.ended)
         events |= COIR_READ;
-    if (end->peer->in.len < end->pair->capacity || end->peer->closed)
-        events |= COIR_WRITE;
+    if (end->peer->in.len < end->pair->capacity || end->peer->in.ended || end->peer->closed)
+        events |= COIR_WRITE; /* a write would not wait; it may fail */
     if (end->peer->closed)
         events |= COIR_HANGUP;
     return events;
@@ -191,8 +191,13 @@ static bool cancel(coir_stream *stream, struct ci_op *op)
 static int shutdown_write(coir_stream *stream)
 {
     struct end *end = end_of(stream);
+    struct pair *pair = end->pair;
+    pair->looking++;
     end->peer->in.ended = true;
     look_again(end->peer);
+    look_again(end); /* what waits for room */
+    pair->looking--;
+    free_if_unused(pair);
     return 0;
 }
 

@@ -49,6 +49,33 @@ TEST_REAL(a_wait_for_no_event_ends_when_the_peer_has_gone)
     coir_close(ends[0]);
 }
 
+static int fail_to_write(void *arg)
+{
+    return coir_write(arg, "x", 1) == -EPIPE ? 0 : -EINVAL;
+}
+
+/* As of a socket: a write would fail, and does not wait for a peer that reads nothing. */
+TEST_SIM(whoever_waits_for_room_is_told_of_the_end_of_the_direction)
+{
+    coir_stream *a, *b;
+    char byte;
+    CHECK_EQ(coir_duplex(1, &a, &b), 0);
+    CHECK_EQ(coir_write(a, "x", 1), 1);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, fail_to_write, a), 0);
+    CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    CHECK_EQ(coir_shutdown_write(a), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_S));
+        CHECK_EQ(coir_scope_wait(scope), 0);
+        CHECK_EQ(coir_stream_wait(a, COIR_WRITE), COIR_WRITE);
+    }
+    CHECK_EQ(coir_read(b, &byte, 1), 1);
+    CHECK_EQ(coir_read(b, &byte, 1), 0);
+    coir_close(a);
+    coir_close(b);
+}
+
 /* ---- a queue whose outcome closes the stream while its peer is being closed ---- */
 
 static coir_stream *closed_with_outcome;
