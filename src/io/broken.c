@@ -56,6 +56,7 @@ void ci_stream_break(coir_stream *stream, int error)
     struct ci_io_op *reader = stream->reader;
     if (stream->kind == &broken_kind)
         return;
+    ci_stream_end_waits(stream, error);
     stream->under = stream->kind;
     stream->kind = &broken_kind;
     stream->error = (int16_t)error;

@@ -40,7 +40,7 @@ CI_LEAVES_SPARE_WORDS(struct copy_op, coir_copy_op);
 /* Whether the kernel can copy the bytes of the stream: an unbroken socket without a filter. */
 static bool is_kernels(const coir_stream *stream)
 {
-    return stream->is_socket && !stream->under && !stream->worker->loop.driver->kind->simulated;
+    return stream->is_socket && !stream->error && !stream->worker->loop.driver->kind->simulated;
 }
 
 /* ---- reading ---- */

@@ -8,6 +8,8 @@
  * of its own record begin there. Closing the stream ends the hold: the call looks at it after each
  * wait, and touches the stream only if it still holds it.
  * 3. A stream is freed after its last operation has completed: closing completes them.
+ * 4. Waits for neither direction, for a hang-up, are in the list `waits` of their stream until they
+ * end; `io.buf`, which a poll does not need, is the next one.
  *
  * An operation on a stream is a future around a driver operation. The straight-line call keeps it
  * in the record of its fiber.
@@ -49,7 +51,10 @@ struct coir_stream {
     struct ci_io_op *reader, *writer;
     struct ci_hold *reader_hold, *writer_hold;
     struct ci_seat *seat; /* of its listener, that counts it (listener.h 1); or NULL */
-    const struct ci_stream_kind *under; /* of a broken one: what it was */
+    union {
+        struct ci_io_op *waits;             /* see 4 */
+        const struct ci_stream_kind *under; /* of a broken one (`error`): what it was */
+    };
     coir_fd fd;
     bool is_unix;          /* nothing is read ahead of it: descriptors may come with its bytes */
     bool is_socket : 1;    /* of the driver, whatever lies over it */
@@ -128,7 +133,7 @@ static inline bool ci_stream_busy(coir_stream *stream, struct ci_io_op **slot,
 static inline bool ci_stream_used(coir_stream *stream)
 {
     return ci_stream_busy(stream, &stream->reader, NULL) ||
-           ci_stream_busy(stream, &stream->writer, NULL);
+           ci_stream_busy(stream, &stream->writer, NULL) || (!stream->error && stream->waits);
 }
 
 /* Attempt a read or write without an operation: its result; -EAGAIN: it has to be made as one,
@@ -182,6 +187,9 @@ static inline void ci_stream_end_holds(coir_stream *stream)
     if (ci_unlikely(stream->writer_hold != NULL))
         ci_hold_leave(stream->writer_hold);
 }
+
+/* Ends the waits for a hang-up with `error`: at once, or when the driver has completed them. */
+void ci_stream_end_waits(coir_stream *stream, int error);
 
 /* The pools of this layer on a worker; NULL when memory is out. */
 struct ci_io {

@@ -17,10 +17,32 @@ CI_INLINE struct ci_io_op **slot_of(const struct ci_io_op *op)
     return op->stream ? ci_stream_slot(op->stream, &op->io) : NULL;
 }
 
+/* Takes a wait out of the list of its stream (io.h 4). */
+static CI_COLD void leave_waits(const struct ci_io_op *op)
+{
+    struct ci_io_op *before = NULL, *at = op->stream->error ? NULL : op->stream->waits;
+    for (; at && at != op; at = at->io.buf)
+        before = at;
+    ci_check(at || op->stream->error, "io.h 4");
+    if (before && at)
+        before->io.buf = op->io.buf;
+    else if (at)
+        op->stream->waits = op->io.buf;
+}
+
+static CI_COLD void enter_waits(struct ci_io_op *op)
+{
+    op->io.buf = op->stream->waits;
+    op->stream->waits = op;
+}
+
 CI_INLINE void leave_slot(const struct ci_io_op *op, struct ci_io_op **slot)
 {
-    if (!slot)
+    if (ci_unlikely(!slot)) {
+        if (op->stream)
+            leave_waits(op);
         return;
+    }
     ci_check(*slot == op, "io.h 1");
     *slot = NULL;
 }
@@ -79,6 +101,16 @@ static int io_cancel(coir_future *future, int reason)
     return true;
 }
 
+void ci_stream_end_waits(coir_stream *stream, int error)
+{
+    struct ci_io_op *next, *op = stream->error ? NULL : stream->waits;
+    for (; op; op = next) {
+        next = op->io.buf;
+        if (io_cancel(&op->future, error))
+            ci_wake(ci_worker_current, op->runnable, &op->future);
+    }
+}
+
 CI_COLD int ci_stream_adopt(coir_stream *stream, struct ci_worker *worker)
 {
     if (stream->worker)
@@ -126,6 +158,8 @@ CI_INLINE void suspend(const struct ci_worker *worker, struct ci_io_op *op, stru
     if (slot) {
         ci_check(!*slot, "io.h 1");
         *slot = op;
+    } else if (op->stream) {
+        enter_waits(op);
     }
     op->runnable = ci_leaf_suspend(worker, &op->future);
     ci_trace_point(worker, CI_TRACE_IO_BEGAN, op->runnable->task, op, .kind = op->io.kind,

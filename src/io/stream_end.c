@@ -55,5 +55,6 @@ void coir_close(coir_stream *stream)
         return;
     leave_queue(stream);
     ci_stream_end_holds(stream);
+    ci_stream_end_waits(stream, -ECANCELED);
     stream->kind->close(stream);
 }

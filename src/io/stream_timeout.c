@@ -42,7 +42,7 @@ static bool start(coir_stream *stream, struct ci_op *op);
 /* NULL: the stream has no timeouts. */
 static struct timed *timed_of(const coir_stream *stream)
 {
-    const struct ci_stream_kind *kind = stream->under ? stream->under : stream->kind;
+    const struct ci_stream_kind *kind = stream->error ? stream->under : stream->kind;
     return kind->start == start ? ci_container_of(kind, struct timed, kind) : NULL;
 }
 
@@ -196,6 +196,7 @@ static void close_timed(coir_stream *stream)
     for (int i = 0; i < DIRECTIONS; i++)
         if (timed->directions[i].deferred)
             finish(&timed->directions[i], -ECANCELED);
+    stream->kind = base; /* a filter's stream is there until its farewell is over */
     base->close(stream); /* completes the others */
     ci_check(!is_in_flight(timed), "stream_timeout.c 2");
     ci_free(timed->allocator, timed, sizeof *timed);

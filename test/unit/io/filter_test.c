@@ -182,6 +182,37 @@ TEST_SIM(a_close_cancels_whoever_waits)
     close_pair(&pair);
 }
 
+static int wait_for_hang_up(void *arg)
+{
+    return coir_stream_wait(arg, 0) == -ECANCELED ? 0 : -EINVAL;
+}
+
+/* The wait for a hang-up, too, although the farewell takes its time; also of a stream with a
+ * limit. */
+TEST_SIM(a_close_cancels_whoever_waits_for_a_hang_up)
+{
+    for (int limited = 0; limited < 2; limited++) {
+        struct pair pair;
+        make_pair(&pair, 1);
+        COIR_SCOPE(scope);
+        if (limited)
+            CHECK_EQ(coir_stream_set_timeout(pair.ends[0], COIR_READ, COIR_S, 0), 0);
+        CHECK_EQ(coir_write(pair.ends[0], "0123456789", 10), 10);
+        CHECK_EQ(coir_go(scope, wait_for_hang_up, pair.ends[0]), 0);
+        CHECK_EQ(coir_go(scope, wait_for_hang_up, pair.ends[0]), 0);
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+        coir_close(pair.ends[0]);
+        pair.ends[0] = NULL;
+        {
+            COIR_DEADLINE(coir_in(COIR_MS));
+            CHECK_EQ(coir_scope_wait(scope), 0);
+        }
+        CHECK_EQ(pair.masks[0].frees, 0);
+        CHECK_EQ(coir_sleep_for(6 * COIR_S), 0);
+        close_pair(&pair);
+    }
+}
+
 /* ---- a transport that withdraws no poll: they complete when it is closed ---- */
 
 static struct ci_op *polls[2];

@@ -2,6 +2,7 @@
 #include <coir.h>
 #include <errno.h>
 
+#include "every_driver.h"
 #include "harness.h"
 #include "pair.h"
 
@@ -49,4 +50,33 @@ TEST_REAL(a_stream_in_use_is_not_detached_and_closing_wakes_its_reader)
     coir_close(server);
     CHECK_EQ(coir_join(handle), -ECANCELED);
     coir_close(client);
+}
+
+static int wait_for_hang_up(void *arg)
+{
+    return coir_stream_wait(arg, 0);
+}
+
+/* On every driver: epoll and poll cancelled the wait. */
+static void detach_while_a_task_waits(void)
+{
+    coir_stream *client, *server;
+    connect_pair(&client, &server);
+    COIR_HANDLE(handle);
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, wait_for_hang_up, server), 0);
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_stream_detach(server), -EBUSY);
+    CHECK_EQ(coir_tcp_set_option(client, COIR_TCP_RESET_ON_CLOSE, 1), 0);
+    coir_close(client);
+    CHECK(coir_join(handle) & COIR_HANGUP);
+    CHECK_EQ(coir_stream_detach(server), 0);
+    coir_close(server);
+}
+
+TEST(a_stream_whose_hang_up_is_waited_for_is_not_detached)
+{
+    run_on_every_driver((coir_config)COIR_CONFIG, detach_while_a_task_waits);
 }

@@ -41,6 +41,33 @@ TEST_SIM(a_full_queue_that_closes_takes_the_stream_along)
     close_queue();
 }
 
+static int wait_for_hang_up(void *arg)
+{
+    return coir_stream_wait(arg, 0);
+}
+
+TEST_SIM(a_wait_for_a_hang_up_ends_with_the_stream_of_a_queue_that_closes)
+{
+    coir_stream *far;
+    coir_write_queue_options options = options_of(COIR_OVERFLOW_CLOSE, 2);
+    memset(&t, 0, sizeof t);
+    connect_pair(&far, &t.near);
+    CHECK_EQ(coir_write_queue_new_with(t.near, &options, &t.queue), 0);
+    COIR_HANDLE(waits);
+    COIR_SERVING_SCOPE(scope);
+    coir_go_options go = COIR_GO_OPTIONS;
+    go.handle = waits;
+    CHECK_EQ(coir_go_with(scope, &go, wait_for_hang_up, t.near), 0);
+    CHECK_EQ(coir_yield(), 0);
+    while (push("d") == 0)
+        continue;
+    COIR_DEADLINE(coir_in(COIR_S));
+    CHECK_EQ(coir_join(waits), -ECONNABORTED);
+    coir_write_queue_free(t.queue);
+    coir_close(t.near);
+    coir_close(far);
+}
+
 TEST_REAL(a_peer_that_is_gone_ends_the_queue)
 {
     memset(&t, 0, sizeof t);
