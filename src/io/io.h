@@ -109,6 +109,7 @@ static inline struct ci_io_op **ci_stream_slot(coir_stream *stream, const struct
     case CI_OP_WRITEV:
     case CI_OP_SEND: return &stream->writer;
     case CI_OP_POLL:
+    case CI_OP_FOREIGN: /* a wait for a hang-up of a pipe */
         return op->events & COIR_READ    ? &stream->reader
                : op->events & COIR_WRITE ? &stream->writer
                                          : NULL;

@@ -108,6 +108,13 @@ static bool wait_for(struct lane *lane, struct ci_op *op)
     return true;
 }
 
+/* A wait for a hang-up is the driver's, beside the lanes. */
+static bool is_drivers(const struct ci_op *op)
+{
+    return (op->kind == CI_OP_POLL || op->kind == CI_OP_FOREIGN) &&
+           !(op->events & (COIR_READ | COIR_WRITE));
+}
+
 static bool start(coir_stream *stream, struct ci_op *op)
 {
     struct pipe *pipe = pipe_of(stream);
@@ -116,6 +123,11 @@ static bool start(coir_stream *stream, struct ci_op *op)
         return true;
     if (pipe->ended)
         return ci_op_complete(op, -EPIPE);
+    if (is_drivers(op)) {
+        op->kind = CI_OP_FOREIGN;
+        op->events = 0;
+        return ci_driver_start(driver_of(pipe), op);
+    }
     if (lane->op)
         return ci_op_complete(op, -EBUSY);
     if (is_done(pipe, op) || op->no_wait)
@@ -143,6 +155,8 @@ static bool cancel(coir_stream *stream, struct ci_op *op)
 {
     struct pipe *pipe = pipe_of(stream);
     struct lane *lane = lane_of(pipe, op);
+    if (is_drivers(op))
+        return ci_driver_cancel(driver_of(pipe), op);
     ci_check(lane->op == op, "io/pipe.c 1");
     if (!ci_driver_cancel(driver_of(pipe), &lane->ready)) {
         lane->cancelled = true;

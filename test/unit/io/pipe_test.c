@@ -63,6 +63,47 @@ TEST_REAL(a_reader_waits_for_what_comes)
     close_ends(&ends);
 }
 
+static int wait_for_hang_up(void *arg)
+{
+    return coir_stream_wait(arg, 0) == COIR_HANGUP ? 0 : -EINVAL;
+}
+
+/* As on a socket: any number of tasks, beside one that reads. */
+TEST_REAL(a_wait_for_a_hang_up_is_no_read)
+{
+    struct ends ends;
+    char buf[8];
+    open_ends(&ends, false);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, wait_for_hang_up, ends.own), 0);
+    CHECK_EQ(coir_go(scope, wait_for_hang_up, ends.own), 0);
+    CHECK_EQ(coir_go(scope, write_soon, &ends), 0);
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_read(ends.own, buf, sizeof buf), 3);
+    CHECK_EQ(coir_scope_live(scope), 2);
+    close(ends.other);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    ends.other = -1;
+    close_ends(&ends);
+}
+
+static int expect_cancel(void *arg)
+{
+    return coir_stream_wait(arg, 0) == -ECANCELED ? 0 : -EINVAL;
+}
+
+TEST_REAL(a_close_ends_the_waits_for_a_hang_up)
+{
+    struct ends ends;
+    open_ends(&ends, true);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, expect_cancel, ends.own), 0);
+    CHECK_EQ(coir_go(scope, expect_cancel, ends.own), 0);
+    CHECK_EQ(coir_yield(), 0);
+    close_ends(&ends);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+}
+
 static int drain(void *arg)
 {
     const struct ends *ends = arg;
@@ -131,7 +172,7 @@ TEST_REAL(a_close_ends_the_wait_of_a_reader)
     CHECK_EQ(coir_go_with(scope, &options, read_one, ends.own), 0);
     coir_yield();
     CHECK_EQ(coir_read(ends.own, &byte, 1), -EBUSY);
-    CHECK_EQ(coir_stream_wait(ends.own, 0), -EBUSY);
+    CHECK_EQ(coir_stream_wait(ends.own, COIR_READ), -EBUSY);
     CHECK_EQ(coir_stream_detach(ends.own), -EOPNOTSUPP);
     char text[32];
     CHECK_EQ(coir_stream_peer(ends.own, text, sizeof text), -EOPNOTSUPP);
