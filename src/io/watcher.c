@@ -1,7 +1,8 @@
 /* Watchers: changes of files, from a queue of the system.
  *
  * 1. data[at..len) has been read from the queue but not taken yet.
- * 2. While a task waits for the queue, the watcher is busy, and nothing is left in `data`.
+ * 2. While a task waits for the queue, or for its turn, the watcher is busy; where it waits for the
+ * queue, nothing is left in `data`.
  *
  * A case of a select that another case has decided leaves its change in `data`.
  */
@@ -28,7 +29,7 @@ enum { CHANGES_ALL = 2 * COIR_CHANGE_OVERFLOW - 1 };
 struct coir_watcher {
     struct ci_worker *worker;
     coir_fd fd;
-    bool busy;       /* a task waits for the queue */
+    bool busy;       /* a task waits for the queue, or for its turn */
     unsigned adding; /* tasks that are in coir_watcher_add */
     size_t at, len;
     _Alignas(8) char data[CI_FILE_WATCH_ROOM];
@@ -36,7 +37,10 @@ struct coir_watcher {
 
 struct watcher_op {
     coir_future future;
-    struct ci_io_op io;
+    union {
+        struct ci_io_op io;
+        coir_future turn;
+    };
     coir_watcher *watcher;
     coir_change *ret_change;
 };
@@ -154,6 +158,16 @@ static void take(coir_change *ret_change, const struct ci_file_change *found)
     (void)ci_result_write(ret_change, &change, sizeof change);
 }
 
+/* Changes that are there at once count against the budget. True: the watcher is busy until the
+ * turn comes. */
+static bool must_let_others_run(coir_watcher *watcher)
+{
+    struct ci_worker *worker = ci_worker_current;
+    bool spent = ci_budget_is_spent(worker);
+    ci_budget_spend(worker);
+    return watcher->busy = spent;
+}
+
 static coir_future *watcher_poll(coir_future *future)
 {
     struct watcher_op *self = ci_container_of(future, struct watcher_op, future);
@@ -166,6 +180,11 @@ static coir_future *watcher_poll(coir_future *future)
         COIR_RETURN(future, -EXDEV);
     if (watcher->busy)
         COIR_RETURN(future, -EBUSY);
+    if (must_let_others_run(watcher)) {
+        COIR_AWAIT(future, coir_yield_op(&self->turn));
+        watcher->busy = false;
+        ci_budget_spend(ci_worker_current);
+    }
     if ((rc = ci_worker_current->runnable->interrupt) < 0)
         COIR_RETURN(future, rc);
     ci_check(watcher->at <= watcher->len, "watcher.c 1");

@@ -397,6 +397,33 @@ static void without_descriptors(void)
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
 }
 
+static int count_turns(void *turns)
+{
+    while (coir_yield() == 0)
+        ++*(int *)turns;
+    return 0;
+}
+
+/* As lines that lie in a reader: they are there at once, and let others run all the same. */
+static void take_many_changes(void)
+{
+    enum { TIMES = 1000 };
+    int turns = 0;
+    watch_work(COIR_CHANGE_CREATED | COIR_CHANGE_REMOVED);
+    for (int i = 0; i < TIMES; i++) {
+        int fd = open(at("a"), O_CREAT | O_WRONLY, 0600);
+        CHECK(fd >= 0 && close(fd) == 0 && unlink(at("a")) == 0);
+    }
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, count_turns, &turns), 0);
+    for (int i = 0; i < 2 * TIMES; i++)
+        CHECK_EQ(coir_watcher_next(watcher, &change), 0);
+    CHECK(turns >= 5);
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    coir_watcher_close(watcher);
+}
+
 TEST(changes_are_reported)
 {
     in_a_directory_on_every_driver(report_names);
@@ -446,6 +473,11 @@ TEST(one_task_waits)
 {
     ci_misuse_aborts = false;
     in_a_directory_on_every_driver(refuse_a_second_waiter);
+}
+
+TEST(many_changes_let_others_run)
+{
+    in_a_directory_on_every_driver(take_many_changes);
 }
 
 TEST(a_change_that_loses_a_select_is_kept)
