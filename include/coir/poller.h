@@ -54,7 +54,8 @@ COIR_API int coir_poller_new(coir_poller **ret_poller);
  * Errors also: -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_poller_new_with(const coir_poller_options *options, coir_poller **ret_poller);
 
-/* Frees a poller; its sources must have been removed. Descriptors stay open. Takes NULL.
+/* Frees a poller; its sources must have been removed, and each coir_source_set of them have
+ * returned. Descriptors stay open. Takes NULL.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_poller_free(coir_poller *poller);
 
@@ -95,7 +96,8 @@ typedef struct coir_source {
  * Errors: -EBUSY it was added already; -EINVAL no source or no poller. */
 COIR_API int coir_source_add(coir_source *source, coir_poller *poller, uint64_t token);
 
-/* Removes a source from its poller. What was set and not reported yet will not be.
+/* Removes a source from its poller. What was set and not reported yet will not be; a
+ * coir_source_set at the same time may find it gone.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_source_remove(coir_source *source);
 

@@ -218,7 +218,7 @@ void coir_source_remove(coir_source *opaque)
     poller->source_count--;
     ci_lock_take(&poller->lock);
     ci_list_remove(&source->link);
-    source->poller = NULL;
+    ci_store_release(&source->poller, NULL); /* as in coir_source_add */
     ci_lock_give(&poller->lock);
 }
 
@@ -234,6 +234,10 @@ int coir_source_set(coir_source *opaque, int events)
     if (!poller)
         return -ENOENT;
     ci_lock_take(&poller->lock);
+    if (ci_load_acquire(&source->poller) != poller) { /* it was removed meanwhile */
+        ci_lock_give(&poller->lock);
+        return -ENOENT;
+    }
     if (ci_list_empty(&source->link))
         ci_list_push(&poller->set, &source->link);
     source->events |= events;

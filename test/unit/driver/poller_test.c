@@ -223,6 +223,39 @@ TEST(sources_of_the_programs_own_making)
     on_each(own_sources);
 }
 
+static bool removed_for_good;
+
+static void *set_until_removed(void *arg)
+{
+    while (!__atomic_load_n(&removed_for_good, __ATOMIC_ACQUIRE)) {
+        int rc = coir_source_set(arg, COIR_READ);
+        CHECK(rc == 0 || rc == -ENOENT);
+    }
+    return NULL;
+}
+
+/* What is set while its source is removed is not reported. */
+TEST(a_source_is_removed_while_it_is_set)
+{
+    coir_poller_event event;
+    coir_source source = {{0}};
+    pthread_t threads[2];
+    CHECK_EQ(coir_poller_new(&poller), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, set_until_removed, &source), 0);
+    for (int i = 0; i < SETS; i++) {
+        CHECK_EQ(coir_source_add(&source, poller, 5), 0);
+        int found = coir_poller_wait(poller, &event, 1, 0);
+        CHECK(found == 0 || (found == 1 && event.token == 5));
+        coir_source_remove(&source);
+        CHECK_EQ(coir_poller_wait(poller, &event, 1, 0), 0);
+    }
+    __atomic_store_n(&removed_for_good, true, __ATOMIC_RELEASE);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    coir_poller_free(poller);
+}
+
 TEST(an_unknown_driver_is_refused)
 {
     CHECK_EQ(coir_poller_new_with(POLLER_ON("none"), &poller), -EINVAL);
