@@ -65,9 +65,10 @@ COIR_API int coir_write_queue_new_with(coir_stream *stream, const coir_write_que
                                        coir_write_queue **ret_queue);
 
 /* Frees a write queue. The buffers in it fail: call coir_write_queue_flush first to have them
- * written. No task may be using the queue or waiting for it. The stream stays open, and can be
- * closed before or after. It can be written to again; if a buffer was partly written, the peer has
- * got only the beginning of it. Takes NULL.
+ * written. No task may be using the queue or waiting for it; on_outcome may free it with the last
+ * buffer, unless a push has dropped that. The stream stays open, and can be closed before or after.
+ * It can be written to again; if a buffer was partly written, the peer has got only the beginning
+ * of it. Takes NULL.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_write_queue_free(coir_write_queue *queue);
 

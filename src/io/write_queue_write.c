@@ -66,6 +66,7 @@ void ci_write_queue_end(coir_write_queue *queue, int error)
     struct ci_list granted;
     bool more = true;
     ci_list_init(&granted);
+    queue->holds++; /* the last outcome may free it */
     while (more) {
         ci_write_queue_lock(queue);
         queue->error = error = queue->error ? queue->error : error;
@@ -82,6 +83,8 @@ void ci_write_queue_end(coir_write_queue *queue, int error)
     ci_write_queue_grant_flushers(queue, &granted);
     ci_lock_give(&queue->lock);
     ci_wait_wake_all(&granted);
+    queue->holds--;
+    ci_write_queue_release(queue);
 }
 
 /* On the owner. After -COIR_EFULL and -ETIMEDOUT the stream could still be read: it is broken, so
@@ -89,9 +92,12 @@ void ci_write_queue_end(coir_write_queue *queue, int error)
 static void end_with_stream(coir_write_queue *queue, int error)
 {
     ci_write_queue_stop_polling(queue);
-    ci_write_queue_end(queue, error);
-    if (queue->stream && (queue->error == -COIR_EFULL || queue->error == -ETIMEDOUT))
+    ci_write_queue_lock(queue);
+    error = queue->error ? queue->error : error;
+    ci_lock_give(&queue->lock);
+    if (error == -COIR_EFULL || error == -ETIMEDOUT) /* before outcomes, which may close it */
         ci_stream_break(queue->stream, -ECONNABORTED);
+    ci_write_queue_end(queue, error);
 }
 
 /* ---- writing ---- */
@@ -237,7 +243,6 @@ static void on_room(struct ci_op *io)
     coir_write_queue *queue = ci_container_of(io, coir_write_queue, op.io);
     /* -ECANCELED: the wait is to begin anew */
     int rc = io->result == -ECANCELED ? 0 : io->result;
-    queue->holds--;
     ci_write_queue_lock(queue);
     bool ended = queue->error; /* its items fail where it is ended */
     if (!ended)
@@ -245,6 +250,7 @@ static void on_room(struct ci_op *io)
     ci_lock_give(&queue->lock);
     if (!ended && rc < 0)
         end_with_stream(queue, rc);
+    queue->holds--;
     if (ended || rc < 0)
         ci_write_queue_release(queue);
     else

@@ -47,3 +47,45 @@ TEST_SIM(closing_the_stream_fails_what_is_queued)
     coir_write_queue_free(t.queue);
     coir_close(t.far);
 }
+
+/* ---- a queue that its last outcome frees ---- */
+
+static int left;
+
+static void free_at_last(coir_buffer *buffer, int result, void *arg)
+{
+    note(buffer, result, arg);
+    if (--left == 0)
+        coir_write_queue_free(t.queue);
+}
+
+static void fill_to_free(void)
+{
+    coir_write_queue_options options = options_of(COIR_OVERFLOW_WAIT, 10);
+    options.on_outcome = free_at_last;
+    left = 3;
+    fill_with(&options);
+}
+
+TEST_SIM(the_last_outcome_may_free_the_queue)
+{
+    fill_to_free();
+    expect_bytes("0123456bc"); /* it was written */
+    CHECK_EQ(left, 0);
+    CHECK_EQ(coir_write(t.near, "x", 1), 1);
+    coir_close(t.near);
+    coir_close(t.far);
+
+    fill_to_free();
+    coir_close(t.near);
+    expect_outcome('c', -ECANCELED);
+    coir_close(t.far);
+
+    fill_to_free();
+    CHECK_EQ(coir_stream_set_timeout(t.near, COIR_WRITE, COIR_S, 0), 0);
+    CHECK_EQ(coir_sleep_for(2 * COIR_S), 0);
+    expect_outcome('c', -ETIMEDOUT);
+    CHECK_EQ(read_one(NULL), -ECONNABORTED);
+    coir_close(t.near);
+    coir_close(t.far);
+}
