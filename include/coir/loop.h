@@ -5,8 +5,9 @@
  *
  * One turn of the loop calls, in this order: hooks before the wait; after the wait the watches
  * whose events hold, the timers that are due, the calls that were posted, the hooks of the turn and
- * those after it. What a callback starts is first called in the next turn, or later: so callbacks
- * cannot starve I/O.
+ * those after it. What a callback starts or posts is called when its place in this order comes
+ * next: a timer or a posted call maybe in the same turn, but never while its kind is being called;
+ * a watch or hook in the next turn, or later. So callbacks cannot starve I/O.
  *
  * The loop of a worker (coir_worker_loop) takes watches, timers and hooks as any other does; the
  * runtime runs and stops it. */
@@ -324,8 +325,8 @@ COIR_API int coir_loop_counters_get(const coir_loop *loop, coir_loop_counters *r
 
 /* ---- other threads ---- */
 
-/* Calls `fn(arg)` on the loop's thread, in its next turn. The loop is woken if it waits. The calls
- * of one sender are made in their order.
+/* Calls `fn(arg)` on the loop's thread, in the turn in progress or the next one. The loop is woken
+ * if it waits. The calls of one sender are made in their order.
  * Suspends: no.  Threads: any.
  * Errors: -ENOMEM; -EINVAL no loop, or that of a worker: see coir_runtime_post. */
 COIR_API int coir_loop_post(coir_loop *loop, void (*fn)(void *arg), void *arg);
