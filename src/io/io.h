@@ -87,10 +87,11 @@ static inline bool ci_stream_start(coir_stream *stream, struct ci_worker *worker
                                                      : stream->kind->start(stream, op);
 }
 
-/* What the stream would be without timeouts. */
+/* What the stream would be without timeouts, and unbroken. */
 static inline const struct ci_stream_kind *ci_stream_base(const coir_stream *stream)
 {
-    return stream->kind->base ? stream->kind->base : stream->kind;
+    const struct ci_stream_kind *kind = stream->error ? stream->under : stream->kind;
+    return kind->base ? kind->base : kind;
 }
 
 /* Whether `events` has bits that enum coir_events has not. Some are the drivers' own. */

@@ -311,6 +311,8 @@ TEST_SIM(a_stream_tells_its_filter)
     CHECK_EQ(coir_tcp_set_option(pair.ends[0], COIR_TCP_NODELAY, 1), -EOPNOTSUPP);
     coir_close(plain);
     coir_close(peer);
+    ci_stream_break(pair.ends[1], -ECONNABORTED);
+    CHECK(coir_filter_arg(pair.ends[1], &mask_kind) == &pair.masks[1]);
     close_pair(&pair);
 }
 
