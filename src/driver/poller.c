@@ -33,6 +33,7 @@ struct registration {
     uint64_t token;
     uint32_t generation;
     bool used;
+    uint8_t interest; /* COIR_READ, COIR_WRITE */
 };
 
 struct coir_poller {
@@ -147,7 +148,8 @@ int coir_poller_add(coir_poller *poller, coir_fd fd, uint64_t token, int interes
     rc = poller->selector->kind->add(poller->selector, fd, generation, events_of(interest),
                                      trigger_of(poller, interest));
     if (rc == 0)
-        *registration = (struct registration){token, generation, true};
+        *registration =
+            (struct registration){token, generation, true, (uint8_t)events_of(interest)};
     return rc;
 }
 
@@ -164,8 +166,10 @@ int coir_poller_modify(coir_poller *poller, coir_fd fd, uint64_t token, int inte
         return -EINVAL;
     int rc = poller->selector->kind->modify(poller->selector, fd, registration->generation,
                                             events_of(interest), trigger_of(poller, interest));
-    if (rc == 0)
+    if (rc == 0) {
         registration->token = token;
+        registration->interest = (uint8_t)events_of(interest);
+    }
     return rc;
 }
 
@@ -265,10 +269,11 @@ static int take_set(coir_poller *poller, coir_poller_event *events, int max)
 
 /* ---- waiting ---- */
 
-static int translate(uint32_t events)
+/* An edge over epoll(7) tells the end of the peer also where only room is asked for. */
+static int translate(const struct registration *registration, uint32_t events)
 {
-    int public = (int)events & (COIR_READ | COIR_WRITE | COIR_HANGUP | COIR_EVENT_ERROR);
-    return events & CI_EVENT_END ? public | COIR_READ : public;
+    uint32_t told = registration->interest | (uint32_t)(COIR_HANGUP | COIR_EVENT_ERROR);
+    return (int)((events & CI_EVENT_END ? events | COIR_READ : events) & told);
 }
 
 static int take_ready(coir_poller *poller, coir_poller_event *events, int max, coir_time timeout)
@@ -281,8 +286,10 @@ static int take_ready(coir_poller *poller, coir_poller_event *events, int max, c
         return found == -EINTR ? 0 : found;
     for (int i = 0; i < found; i++) {
         const struct registration *registration = find(poller, ready[i].fd);
-        int public = translate(ready[i].events);
-        if (public && registration && registration->generation == ready[i].generation)
+        if (!registration || registration->generation != ready[i].generation)
+            continue;
+        int public = translate(registration, ready[i].events);
+        if (public)
             events[count++] = (coir_poller_event){registration->token, public};
     }
     return count;

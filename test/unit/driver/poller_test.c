@@ -113,6 +113,32 @@ static void urgent(const char *name)
     close(listener);
 }
 
+/* The peer's end is something to read: no event of an interest in writing. */
+static void end_of_the_peer(const char *name)
+{
+    static const int interests[] = {COIR_WRITE | COIR_EDGE, COIR_WRITE | COIR_ONE_SHOT, COIR_WRITE};
+    coir_poller_event event;
+    char full[4096] = {0};
+    (void)name;
+    CHECK_EQ(shutdown(b, SHUT_WR), 0);
+    while (write(a, full, sizeof full) > 0)
+        continue;
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(coir_poller_add(poller, a, 7, interests[i]), 0);
+        CHECK_EQ(wait_one(&event, 10 * COIR_MS), 0);
+        CHECK_EQ(coir_poller_remove(poller, a), 0);
+    }
+    CHECK_EQ(coir_poller_add(poller, a, 7, COIR_READ | COIR_EDGE), 0);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK_EQ(event.events, COIR_READ);
+    CHECK_EQ(coir_poller_remove(poller, a), 0);
+}
+
+TEST(the_end_of_the_peer_is_something_to_read)
+{
+    on_each(end_of_the_peer);
+}
+
 TEST(an_urgent_byte_alone_is_no_event)
 {
     on_each(urgent);
