@@ -62,8 +62,8 @@ COIR_API int coir_loop_new_with(const coir_loop_options *options, coir_loop **re
 
 /* Frees a loop that does not run. It waits for threads that have not returned yet from the call
  * that made the run end (coir_loop_stop, coir_loop_release) or sent what did. Calls that were
- * posted and still wait are made; watches, timers and hooks are dropped, and zeroed before they are
- * used with another loop. Takes NULL.
+ * posted and still wait are made, and what they post; watches, timers and hooks are dropped, and
+ * zeroed before they are used with another loop. Takes NULL.
  * Suspends: no (it blocks).  Threads: any. */
 COIR_API void coir_loop_free(coir_loop *loop);
 

@@ -147,8 +147,8 @@ COIR_API void coir_listener_close(coir_listener *listener);
  * 8305). ":80" is this machine, by either family.
  * Suspends: yes.  Threads: worker.  Owns: *ret_stream is the caller's to close.
  * Errors: those of an address; -COIR_ENAME; -COIR_ENAMESERVER; -ECONNREFUSED and others of
- * connect(2): of a name's addresses, of the one that was tried last; -EINVAL no address, or no
- * ret_stream.
+ * connect(2): of a name's addresses, of the one that failed last, those aside whose family cannot
+ * be reached; -EINVAL no address, or no ret_stream.
  * Cancel safety: every attempt is given up, and its descriptor closed. */
 COIR_SUSPENDS int coir_tcp_connect(const char *address, coir_stream **ret_stream);
 COIR_API coir_future *coir_tcp_connect_op(coir_open_op *op, const char *address,
