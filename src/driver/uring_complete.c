@@ -169,7 +169,10 @@ static void on_op(struct ci_uring *uring, uint32_t index, int32_t result, bool m
         return;
     struct ci_uring_slot *slot = ci_uring_on_file(op) ? NULL : &uring->slots[op->fd];
     if (ci_uring_is_poll(op)) {
-        result = result < 0 ? result : ci_op_events(op, ci_events_of_poll((uint32_t)result));
+        if (result >= 0)
+            result = ci_op_events(op, ci_events_of_poll((uint32_t)result));
+        else if (op->kind == CI_OP_WATCH) /* which no error ends: it is polled again */
+            result = COIR_EVENT_ERROR;
         if (result == 0 && !more)
             poll_for_changes(uring, slot, op);
         if (result == 0)

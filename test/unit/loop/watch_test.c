@@ -125,6 +125,38 @@ static void count_readable(coir_loop *loop, coir_watch *watch, int events, void 
         CHECK_EQ(write(ends[1], "x", 1), 1);
 }
 
+static int failures;
+
+static void close_too_early(coir_loop *loop, coir_watch *watch, int events, void *arg)
+{
+    (void)loop, (void)watch, (void)arg;
+    if (calls++ == 0)
+        close(ends[0]);
+    else
+        failures += events == COIR_EVENT_ERROR;
+}
+
+/* What cannot be polled any more, here because it was closed, is reported as an error. On epoll
+ * nothing comes. */
+TEST(a_watch_that_cannot_be_polled_reports_an_error)
+{
+    FOR_EACH_DRIVER(loop)
+    {
+        static coir_watch watch;
+        calls = failures = 0;
+        CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
+        CHECK_EQ(write(ends[1], "x", 1), 1);
+        CHECK_EQ(coir_watch_start(loop, &watch, ends[0], COIR_READ, close_too_early, NULL), 0);
+        for (int i = 0; i < 5; i++)
+            CHECK_EQ(coir_loop_run_once(loop, 0), 0);
+        CHECK(coir_loop_alive(loop));
+        CHECK(failures == calls - 1 && (failures || driver_ == 0));
+        coir_watch_stop(loop, &watch);
+        CHECK(!coir_loop_alive(loop));
+        ends[0] = -1;
+    }
+}
+
 TEST(reading_and_writing_have_a_watch_each)
 {
     FOR_EACH_DRIVER(loop)
