@@ -118,6 +118,10 @@ void ci_write_queue_leave(coir_write_queue *queue);
 
 /* ---- write_queue_push.c ---- */
 
+/* Pushes a buffer, whatever the policy says: -EAGAIN there is no room, and nothing is dropped. Any
+ * thread. */
+int ci_write_queue_push_if_room(coir_write_queue *queue, coir_buffer *buffer);
+
 /* Pushes the last buffer (NULL: there is none), whatever the bounds and the policy say. Later
  * pushes, and those that wait, are refused with -EPIPE; what is in the queue is written. Any
  * thread. -EPIPE: the queue has ended, or is finished already; -ENOMEM: it is finished without the

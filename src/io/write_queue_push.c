@@ -76,6 +76,17 @@ int coir_write_queue_try_push(coir_write_queue *queue, coir_buffer *buffer)
     return rc < 0 ? rc : 0;
 }
 
+int ci_write_queue_push_if_room(coir_write_queue *queue, coir_buffer *buffer)
+{
+    struct ci_write_gone gone = {.count = 0};
+    ci_write_queue_lock(queue);
+    bool refuses = queue->error || queue->finished;
+    bool has_room = ci_write_queue_has_room(queue, coir_buffer_len(buffer));
+    int rc = refuses || has_room ? admit(queue, buffer, &gone) : -EAGAIN;
+    finish_push(queue, buffer, rc, &gone);
+    return rc;
+}
+
 static bool would_wait(const coir_write_queue *queue, size_t len)
 {
     return !queue->error && !queue->finished && queue->overflow == COIR_OVERFLOW_WAIT &&

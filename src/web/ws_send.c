@@ -71,12 +71,14 @@ coir_ws_message *ci_ws_close_frame(coir_ws *ws, int code, const char *reason, si
     return ci_ws_control(ws, CI_WS_CLOSE, payload, len + 2);
 }
 
+/* A control frame takes the place of no message, nor does it end the connection where the policy of
+ * a full queue is to do so. */
 static int push_now(coir_ws *ws, coir_ws_message *frame)
 {
     struct ci_ws_sender *sender;
     int rc = frame ? ci_ws_sender_enter(ws, &sender) : -ENOMEM;
     if (rc == 0) {
-        rc = coir_write_queue_try_push(sender->queue, &frame->frame);
+        rc = ci_write_queue_push_if_room(sender->queue, &frame->frame);
         ci_ws_sender_leave(ws);
     }
     coir_ws_message_unref(frame);

@@ -187,3 +187,53 @@ TEST_SERVER(what_cannot_be_sent)
     CHECK_EQ(result, 0);
     coir_close(stream);
 }
+
+/* ---- control frames and a full queue ---- */
+
+static int sent, sends_max;
+
+static int send_numbers_and_receive(coir_ws *ws)
+{
+    int rc = coir_sleep_for(COIR_MS);
+    for (sent = 0; sent < sends_max && rc == 0; sent += rc == 0) {
+        coir_ws_message *message;
+        data[0] = (char)(sent + 1);
+        CHECK_EQ(coir_ws_message_new(COIR_WS_BINARY, data, sizeof data, &message), 0);
+        rc = coir_ws_try_send(ws, message);
+        coir_ws_message_unref(message);
+        coir_sleep_for(COIR_MS);
+    }
+    rc = coir_ws_ping(ws);
+    CHECK(rc == -EAGAIN);
+    return receive_all_messages(ws);
+}
+
+/* The number of the last message that a peer gets which pings, and reads late. */
+static int last_of(enum coir_overflow overflow, int most)
+{
+    int last = 0;
+    options.overflow = overflow;
+    sends_max = most;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_sleep_for(COIR_S);
+    put_text(WIRE_FIN | PING, "there?");
+    send_wire(stream);
+    coir_sleep_for(COIR_S);
+    put_close(1000, "");
+    send_wire(stream);
+    while (read_frame(stream) == (WIRE_FIN | BINARY))
+        last = came.payload[0];
+    CHECK_EQ(came_code(), 1000);
+    coir_close(stream);
+    return last;
+}
+
+TEST_SERVER(control_frames_displace_no_message)
+{
+    serve_socket = send_numbers_and_receive;
+    options.items_max = 1;
+    CHECK(last_of(COIR_OVERFLOW_WAIT, 100) == sent && sent > 1);
+    CHECK_EQ(last_of(COIR_OVERFLOW_CLOSE, sent), sent);
+    CHECK_EQ(last_of(COIR_OVERFLOW_DROP_OLDEST, 100), 100);
+    CHECK_EQ(last_of(COIR_OVERFLOW_KEEP_LATEST, 100), 100);
+}
