@@ -111,6 +111,7 @@ struct ci_ws_sender {
     /* the owner's */
     uint64_t pushed; /* what the queue had been given when that was looked at last */
     uint64_t taken;  /* bytes that the peer had taken of the queue when it was pinged */
+    bool was_queued; /* and whether there was more for it */
 };
 
 /* What it has all the time. An idle connection has nothing else, so each byte counts. */
@@ -266,6 +267,9 @@ void ci_ws_sender_end(coir_ws *ws);
 void ci_ws_sender_free(struct ci_http_worker *http, struct ci_ws_sender *sender);
 
 int ci_ws_sender_flush(coir_ws *ws);
+
+/* Whether the peer has taken something of what is queued, or was at the last call. */
+bool ci_ws_sender_is_read(coir_ws *ws);
 
 /* Frees the sender if it was not used since the last call; whether there is none. */
 bool ci_ws_sender_rest(coir_ws *ws);

@@ -112,18 +112,6 @@ bool ci_ws_rest(coir_ws *ws)
 
 /* ---- silence ---- */
 
-/* Whether the peer has not come to the ping yet, but reads. */
-static bool reads_on(coir_ws *ws)
-{
-    coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
-    struct ci_ws_sender *sender = ci_ws_sender_of(ws);
-    if (!sender || coir_write_queue_stats_get(sender->queue, &stats) < 0)
-        return false;
-    bool reads = stats.items && stats.sent != sender->taken;
-    sender->taken = stats.sent;
-    return reads;
-}
-
 /* A queue that is full takes no ping: if the peer reads on, the next one may go. False: memory is
  * out, and the peer was not asked. */
 static bool ping(coir_ws *ws)
@@ -141,7 +129,7 @@ void ci_ws_on_silence(struct ci_timer *timer)
     if (ws->rouse_is_due && !ci_ws_rouse(ws))
         return;
     if (now >= ci_ws_silence_ends(ws)) {
-        bool reads = reads_on(ws);
+        bool reads = ci_ws_sender_is_read(ws); /* it may not have come to the ping yet */
         if ((ws->pinged && !reads) || now >= ws->close_by) {
             if (ci_ws_rouse(ws))
                 ci_stream_break(ws->stream, -ETIMEDOUT);

@@ -120,6 +120,8 @@ int coir_ws_ping(coir_ws *ws)
         return -EXDEV;
     if (ci_ws_sent_close(ws) || ws->over)
         return -EPIPE;
+    if (!ws->pinged)
+        ci_ws_sender_is_read(ws); /* what is read from now on counts */
     int rc = push_now(ws, ci_ws_control(ws, CI_WS_PING, NULL, 0));
     if (rc < 0 || ws->pinged) /* the first ping without an answer counts */
         return rc;

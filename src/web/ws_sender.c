@@ -128,6 +128,21 @@ int ci_ws_sender_flush(coir_ws *ws)
     return rc;
 }
 
+/* ---- silence ---- */
+
+/* The bytes of a ping that the queue took while it was empty do not count. */
+bool ci_ws_sender_is_read(coir_ws *ws)
+{
+    coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
+    struct ci_ws_sender *sender = ci_ws_sender_of(ws);
+    if (!sender || coir_write_queue_stats_get(sender->queue, &stats) < 0)
+        return false;
+    bool is_read = (stats.items || sender->was_queued) && stats.sent != sender->taken;
+    sender->taken = stats.sent;
+    sender->was_queued = stats.items;
+    return is_read;
+}
+
 /* ---- ending ---- */
 
 void ci_ws_sender_finish(coir_ws *ws)

@@ -150,3 +150,49 @@ TEST_SERVER(the_first_ping_without_an_answer_has_the_deadline)
     coir_sleep_for(COIR_S);
     CHECK_EQ(result, -ETIMEDOUT);
 }
+
+/* ---- what the peer reads meanwhile ---- */
+
+static int send_some_and_receive(coir_ws *ws)
+{
+    coir_sleep_for(COIR_MS); /* the client has the handshake */
+    for (int i = 0, rc = 0; i < 30 && rc == 0; i++) {
+        COIR_DEADLINE(coir_in(COIR_MS));
+        rc = coir_ws_send_binary(ws, data, sizeof data);
+    }
+    coir_sleep_for(COIR_S); /* the peer's system has what it takes */
+    if (options.ping_interval == COIR_NEVER)
+        CHECK_EQ(coir_ws_ping(ws), 0);
+    return receive_all_messages(ws);
+}
+
+/* It has read all when the time of a ping is over that the full queue did not take. */
+TEST_SERVER(a_peer_that_has_read_all_is_not_given_up)
+{
+    serve_socket = send_some_and_receive;
+    options.ping_interval = 10 * COIR_S;
+    options.ping_timeout = 4 * COIR_S;
+    options.items_max = 3;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_sleep_for(12 * COIR_S);
+    for (int pings = 0; pings < 5; pings++) {
+        while (read_frame(stream) == (WIRE_FIN | BINARY))
+            continue;
+        CHECK_EQ(came.first, WIRE_FIN | PING);
+        put_text(WIRE_FIN | PONG, "");
+        send_wire(stream);
+    }
+    coir_close(stream);
+}
+
+TEST_SERVER(what_was_read_before_a_ping_of_the_programs_does_not_count)
+{
+    serve_socket = send_some_and_receive;
+    options.ping_interval = COIR_NEVER;
+    options.ping_timeout = 4 * COIR_S;
+    result = 0;
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_sleep_for(6 * COIR_S);
+    CHECK_EQ(result, -ETIMEDOUT);
+    coir_close(stream);
+}
