@@ -64,6 +64,8 @@ static int end_elsewhere(coir_ws *ws)
 static int close_within(coir_ws *ws, int code, const char *reason)
 {
     COIR_DEADLINE_AS(limit, coir_in(ws->terms->close_timeout));
+    if (ws->receiving)
+        limit_receive(ws); /* also where this call does not get so far */
     int rc = say_close(ws, code, reason);
     if (rc == 0 || rc == -EPIPE)
         rc = ws->receiving ? end_elsewhere(ws) : wait_for_end(ws);

@@ -51,11 +51,37 @@ static int handle(coir_request *req, coir_response *res, void *arg)
     return 0;
 }
 
+static int send_parts(void *ws)
+{
+    CHECK_EQ(coir_ws_send_part(ws, COIR_WS_TEXT, "a", 1, false), 0);
+    return coir_sleep_for(30 * COIR_S);
+}
+
+static int handle_beside_parts(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws_message *message;
+    int rc = coir_ws_accept_with(req, res, &options, &newest);
+    if (rc < 0)
+        return rc;
+    COIR_SCOPE(scope);
+    coir_go(scope, send_parts, newest);
+    coir_go(scope, close_soon, newest);
+    while ((rc = coir_ws_recv(newest, &message)) > 0)
+        coir_ws_message_unref(message);
+    result = rc;
+    ended++;
+    coir_scope_cancel(scope);
+    return 0;
+}
+
 static int serve(void *arg)
 {
     (void)arg;
-    static const struct route routes[] = {
-        {"GET", "/ws", handle_messages}, {"GET", "/task", handle}, {0}};
+    static const struct route routes[] = {{"GET", "/ws", handle_messages},
+                                          {"GET", "/task", handle},
+                                          {"GET", "/parts", handle_beside_parts},
+                                          {0}};
     return serve_routes(routes, NULL);
 }
 
@@ -131,5 +157,16 @@ TEST_SERVER(a_task_closes_beside_a_receive_and_the_peer_goes_on)
     CHECK(go_on(stream, WIRE_FIN | TEXT, "a message") < 20);
     CHECK(ended == 1 && closed == 0 && result == -ETIMEDOUT);
     CHECK(received <= 3);
+    coir_close(stream);
+}
+
+TEST_SERVER(a_close_that_cannot_be_said_ends_a_receive)
+{
+    static const char request[] =
+        "GET /parts HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+    coir_stream *stream = start(request);
+    CHECK(go_on(stream, WIRE_FIN | PONG, "") < 20);
+    CHECK(ended == 1 && closed == -ETIMEDOUT && result == -ETIMEDOUT);
     coir_close(stream);
 }
