@@ -128,6 +128,9 @@ int ci_write_queue_push_if_room(coir_write_queue *queue, coir_buffer *buffer);
  * buffer. */
 int ci_write_queue_finish(coir_write_queue *queue, coir_buffer *buffer);
 
+/* Whether that was called. Any thread. */
+bool ci_write_queue_is_finished(coir_write_queue *queue);
+
 /* ---- write_queue_write.c ---- */
 
 /* With the lock held, after a change: true if the owner has to be sent the message, by

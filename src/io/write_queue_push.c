@@ -192,6 +192,14 @@ int ci_write_queue_finish(coir_write_queue *queue, coir_buffer *buffer)
     return rc;
 }
 
+bool ci_write_queue_is_finished(coir_write_queue *queue)
+{
+    ci_write_queue_lock(queue);
+    bool finished = queue->finished;
+    ci_lock_give(&queue->lock);
+    return finished;
+}
+
 /* ---- flushing ---- */
 
 static bool start_flush(struct ci_worker *worker, struct ci_wait *wait)

@@ -105,7 +105,8 @@ struct ci_ws_awake {
 struct ci_ws_sender {
     coir_write_queue *queue;
     coir_mutex turn;
-    const void *parts_by; /* the task that has the turn because it sends parts; or NULL */
+    const void *parts_by; /* the task that has the turn because it sends parts; or NULL. Who
+                           * exchanges it for NULL gives the turn back */
     struct ci_ws_deflater *deflater;
 
     /* the owner's */
@@ -259,6 +260,17 @@ struct ci_ws_sender *ci_ws_sender_of(const coir_ws *ws);
 
 /* It takes nothing more. */
 void ci_ws_sender_finish(coir_ws *ws);
+
+/* The same, behind a last frame, or NULL; and the turn of a message in parts ends. -EPIPE: it took
+ * nothing before; -ENOMEM. */
+int ci_ws_sender_finish_with(struct ci_ws_sender *sender, coir_ws_message *last);
+
+/* The calling task, which has the turn, keeps it for the next part, unless nothing more is taken.
+ */
+void ci_ws_sender_keep_turn(struct ci_ws_sender *sender);
+
+/* The turn of a message in parts that `by` has begun ends, unless it has ended already. */
+void ci_ws_sender_end_turn(struct ci_ws_sender *sender, const void *by);
 
 /* Frees the queue; nothing is sent any more. */
 void ci_ws_sender_end(coir_ws *ws);

@@ -99,7 +99,7 @@ int ci_ws_send_close(coir_ws *ws, int code, const char *reason, size_t len)
     struct ci_ws_sender *sender;
     int rc = ci_ws_sender_enter(ws, &sender);
     if (rc == 0) {
-        rc = ci_write_queue_finish(sender->queue, frame ? &frame->frame : NULL);
+        rc = ci_ws_sender_finish_with(sender, frame);
         ci_ws_sender_leave(ws);
     } else {
         ci_ws_sender_finish(ws);
@@ -147,7 +147,6 @@ static int push(struct ci_ws_sender *sender, coir_ws_message *frame, bool waits)
 {
     if (!frame)
         return -ENOMEM;
-    ci_debug_check(ci_mutex_is_held(&sender->turn), "web/ws.h 3");
     int rc = waits ? coir_write_queue_push(sender->queue, &frame->frame)
                    : coir_write_queue_try_push(sender->queue, &frame->frame);
     coir_ws_message_unref(frame);
@@ -157,6 +156,7 @@ static int push(struct ci_ws_sender *sender, coir_ws_message *frame, bool waits)
 static int send_in_turn(coir_ws *ws, struct ci_ws_sender *sender, coir_ws_message *message,
                         bool waits)
 {
+    ci_debug_check(ci_mutex_is_held(&sender->turn), "web/ws.h 3");
     if (ci_ws_sent_close(ws))
         return -EPIPE;
     int rc = push(sender, frame_of(ws, sender, message), waits);
@@ -257,8 +257,11 @@ static int send_part(coir_ws *ws, struct ci_ws_sender *sender, struct ci_ws_head
         head->opcode = CI_WS_CONTINUATION;
     rc = ci_ws_sent_close(ws) ? -EPIPE : push(sender, mask(ws, make_frame(head, data, len)), true);
     bool keeps = rc == 0 ? !last : begun && rc != -EPIPE;
-    ci_store_relaxed(&sender->parts_by, keeps ? ci_worker_current->runnable : NULL);
-    if (!keeps)
+    if (begun && !keeps)
+        ci_ws_sender_end_turn(sender, ci_worker_current->runnable);
+    else if (!begun && keeps)
+        ci_ws_sender_keep_turn(sender);
+    else if (!begun)
         coir_mutex_unlock(&sender->turn);
     return rc;
 }

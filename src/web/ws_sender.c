@@ -145,11 +145,33 @@ bool ci_ws_sender_is_read(coir_ws *ws)
 
 /* ---- ending ---- */
 
+void ci_ws_sender_end_turn(struct ci_ws_sender *sender, const void *by)
+{
+    if (by && ci_compare_exchange(&sender->parts_by, &by, NULL))
+        coir_mutex_unlock(&sender->turn);
+}
+
+void ci_ws_sender_keep_turn(struct ci_ws_sender *sender)
+{
+    const void *by = ci_worker_current->runnable;
+    ci_store(&sender->parts_by, by);
+    if (ci_unlikely(ci_write_queue_is_finished(sender->queue))) /* else it sees the store */
+        ci_ws_sender_end_turn(sender, by);
+}
+
+/* Who sends in parts may never come back, and others wait for the turn. */
+int ci_ws_sender_finish_with(struct ci_ws_sender *sender, coir_ws_message *last)
+{
+    int rc = ci_write_queue_finish(sender->queue, last ? &last->frame : NULL);
+    ci_ws_sender_end_turn(sender, ci_load(&sender->parts_by));
+    return rc;
+}
+
 void ci_ws_sender_finish(coir_ws *ws)
 {
     struct ci_ws_sender *sender = place_if_none(ws, ENDED);
     if (sender != ENDED)
-        ci_write_queue_finish(sender->queue, NULL);
+        ci_ws_sender_finish_with(sender, NULL);
 }
 
 void ci_ws_sender_end(coir_ws *ws)
@@ -167,8 +189,7 @@ void ci_ws_sender_free(struct ci_http_worker *http, struct ci_ws_sender *sender)
 {
     if (!sender)
         return;
-    if (sender->parts_by)
-        coir_mutex_unlock(&sender->turn);
+    ci_ws_sender_end_turn(sender, sender->parts_by);
     ci_ws_deflater_free(http, sender->deflater);
     coir_write_queue_free(sender->queue);
     ci_free(&http->messages.blocks, sender, sizeof *sender);

@@ -237,3 +237,112 @@ TEST_SERVER(control_frames_displace_no_message)
     CHECK_EQ(last_of(COIR_OVERFLOW_DROP_OLDEST, 100), 100);
     CHECK_EQ(last_of(COIR_OVERFLOW_KEEP_LATEST, 100), 100);
 }
+
+/* ---- a message in parts that is not ended ---- */
+
+static int waits_result;
+
+static int wait_for_turn(void *ws)
+{
+    waits_result = coir_ws_send_text(ws, "behind the parts");
+    return 0;
+}
+
+/* The connection ends; `closes`: by the task that has the turn. */
+static int begin_parts(coir_ws *ws, bool closes)
+{
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_ws_send_part(ws, COIR_WS_TEXT, "a", 1, false), 0);
+    CHECK_EQ(coir_go(scope, wait_for_turn, ws), 0);
+    coir_sleep_for(COIR_MS);
+    CHECK_EQ(closes ? coir_ws_close(ws, 1000, NULL) : receive_all_messages(ws), 0);
+    {
+        COIR_DEADLINE(coir_in(COIR_S));
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    CHECK_EQ(waits_result, -EPIPE);
+    CHECK_EQ(coir_ws_send_part(ws, COIR_WS_TEXT, "b", 1, true), -EPIPE);
+    return 0;
+}
+
+static int begin_parts_and_close(coir_ws *ws)
+{
+    return begin_parts(ws, true);
+}
+
+static int begin_parts_and_receive(coir_ws *ws)
+{
+    return begin_parts(ws, false);
+}
+
+TEST_SERVER(the_end_wakes_who_waits_for_the_last_part)
+{
+    for (int i = 0; i < 2; i++) {
+        serve_socket = i ? begin_parts_and_receive : begin_parts_and_close;
+        result = waits_result = 1;
+        coir_stream *stream = dial_ws(WS_REQUEST);
+        CHECK_EQ(read_frame(stream), TEXT);
+        coir_sleep_for(COIR_S);
+        put_close(1000, "");
+        send_wire(stream);
+        CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
+        CHECK_EQ(read_frame(stream), -1);
+        coir_close(stream);
+        CHECK_EQ(result, 0);
+    }
+}
+
+/* Parts on several workers, while the peer closes. Half of the tasks stop within a message. */
+static int send_parts_to_the_end(void *arg)
+{
+    const struct sender *sender = arg;
+    int rc = 0;
+    for (int i = 0; rc == 0 && (sender->number % 2 || i < 10 * sender->number + 2); i++) {
+        rc = coir_ws_send_part(sender->ws, COIR_WS_TEXT, "part", 4, i % 3 == 2);
+        coir_yield();
+    }
+    return 0;
+}
+
+static int send_parts_and_receive(coir_ws *ws)
+{
+    struct sender senders[SENDERS];
+    COIR_SCOPE(scope);
+    int workers = (int)coir_worker_count(coir_runtime_current());
+    for (int i = 0; i < SENDERS; i++) {
+        coir_go_options go = COIR_GO_OPTIONS;
+        senders[i] = (struct sender){ws, i};
+        go.place = COIR_ON_WORKER(i % workers);
+        CHECK_EQ(coir_go_with(scope, &go, send_parts_to_the_end, &senders[i]), 0);
+    }
+    int rc = receive_all_messages(ws);
+    COIR_DEADLINE(coir_in(10 * COIR_S));
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    return rc;
+}
+
+static void close_soon(void)
+{
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    CHECK_EQ(read_frame(stream), TEXT);
+    put_close(1000, "");
+    send_wire(stream);
+    while (read_frame(stream) != (WIRE_FIN | CLOSE))
+        CHECK((came.first & 15) <= TEXT);
+    CHECK_EQ(read_frame(stream), -1);
+    coir_close(stream);
+}
+
+static void close_beside_server(void)
+{
+    serve_socket = send_parts_and_receive;
+    options.items_max = 4;
+    CHECK_EQ(with_server(serve, close_soon), 0);
+}
+
+TEST(the_end_wakes_who_waits_on_several_workers)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        test_in_sim(close_beside_server, 3, seed);
+    test_in_runtime(close_beside_server, 3);
+}
