@@ -159,10 +159,11 @@ static bool is_quiet(coir_stream *stream)
 
 static int take_turn(coir_fastcgi *client)
 {
-    if (coir_semaphore_try_acquire(&client->turns, 1) == 0)
-        return coir_task_interrupted();
+    int rc = coir_task_interrupted();
+    if (rc < 0 || coir_semaphore_try_acquire(&client->turns, 1) == 0)
+        return rc;
     COIR_DEADLINE_AS(turn, coir_in(client->options.connect_timeout));
-    int rc = coir_semaphore_acquire(&client->turns, 1);
+    rc = coir_semaphore_acquire(&client->turns, 1);
     return rc == -ETIME && coir_deadline_passed(turn) ? -EAGAIN : rc;
 }
 

@@ -21,6 +21,7 @@ static coir_fastcgi *fcgi;
 static int (*application)(struct fcgi_request *request);
 static int applications, accepted, passed; /* requests in progress; connections; requests ever */
 static int pass_result;                    /* of the last coir_fastcgi_pass */
+static coir_time pass_limit = COIR_NEVER;  /* for it */
 static struct fcgi_request last;
 
 static inline int run_application(coir_stream *stream, void *arg)
@@ -56,6 +57,7 @@ static inline int pass_on(coir_request *req, coir_response *res, void *arg)
     script.name = script.name ? script.name : "/page.php";
     if (own_field)
         CHECK_EQ(coir_response_add_header(res, own_field, "mine"), 0);
+    COIR_DEADLINE(coir_in(pass_limit));
     return pass_result = coir_fastcgi_pass(fcgi, req, res, &script);
 }
 

@@ -277,3 +277,28 @@ TEST(a_client_is_made_on_a_worker)
     ci_misuse_aborts = false;
     CHECK_EQ(coir_fastcgi_new("a:1", &fcgi), -ESRCH);
 }
+
+/* ---- a request that is interrupted as it gets its turn ---- */
+
+/* The end of a body comes when the deadline passes, at one of these moments. */
+static void end_at_the_deadline(void)
+{
+    for (coir_time before = 0; before <= 400 * COIR_US; before += COIR_US) {
+        pass_limit = COIR_MS + before - 200 * COIR_US;
+        coir_stream *stream = dial();
+        send_text(stream, "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+                          "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+        coir_sleep_for(COIR_MS);
+        coir_try_write(stream, "0\r\n\r\n", 5);
+        receive_all(stream);
+        coir_close(stream);
+    }
+    pass_limit = COIR_NEVER;
+    CHECK_EQ(status(ask(GET("/"))), 200);
+}
+
+TEST_SIM(a_turn_is_not_lost_by_a_deadline)
+{
+    fcgi_options.connections_max = 1;
+    with_application(say_hello, end_at_the_deadline);
+}
