@@ -142,6 +142,7 @@ struct coir_ws {
     bool closed : 1;       /* by the program, while a task received: messages are dropped */
     bool rouse_is_due : 1; /* memory for the task was out; the timer tries again */
     bool wait_is_over : 1; /* the same, and `io` has completed */
+    bool starved : 1;      /* memory for a stack was out; the timer tries again */
 };
 _Static_assert(sizeof(struct coir_ws) <= 216, "see docs/decisions/38-tasks-at-rest.md");
 
@@ -221,6 +222,9 @@ void ci_ws_handler_ended(struct ci_exchange *exchange, int rc);
 
 /* Goes on with the task of an HTTP connection, which ends with `caller`: the future to run next. */
 coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, struct ci_task *task);
+
+/* Tries again to call the program, for which there was no stack. */
+void ci_ws_session_retry(coir_ws *ws);
 
 /* Has a connection that has its `awake` again wait as before its rest. */
 coir_future *ci_ws_session_resume(coir_ws *ws);

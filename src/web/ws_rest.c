@@ -124,6 +124,8 @@ void ci_ws_on_silence(struct ci_timer *timer)
 {
     coir_ws *ws = ci_container_of(timer, coir_ws, timer);
     coir_time now = ci_ws_now(ws), next, silent;
+    if (ws->starved)
+        ci_ws_session_retry(ws);
     if (!ws->waiting)
         return; /* the next wait starts it again */
     if (ws->rouse_is_due && !ci_ws_rouse(ws))

@@ -8,6 +8,11 @@
  *    WAITING   a message, or the end         CALLING
  *    CALLING   no message is left            WAITING
  *    CALLING   the connection has ended      (freed)
+ *    CALLING   no memory for a stack         STARVED
+ *    STARVED   after a while                 CALLING
+ *
+ * The program has to be told of messages and of the end, for which a stack is needed: the
+ * connection does not end without one.
  */
 #include <errno.h>
 
@@ -15,7 +20,10 @@
 #include "coir/fiber.h"
 #include "web/ws.h"
 
-enum state { WAITING, CALLING };
+enum state { WAITING, CALLING, STARVED };
+
+/* Memory is out for a stack: when it is tried again. */
+static const coir_time retry_delay = 100 * COIR_MS;
 
 static coir_future *session_poll(coir_future *future);
 
@@ -51,6 +59,7 @@ static int run(void *arg)
 {
     coir_ws *ws = arg;
     int rc;
+    ws->starved = false;
     while ((rc = ci_ws_advance(ws)) == CI_WS_MESSAGE) {
         coir_ws_message *message = ws->awake->ready;
         ws->awake->ready = NULL;
@@ -83,12 +92,39 @@ static coir_future *call(coir_ws *ws)
     return call;
 }
 
+/* A cancelled task waits, too: it has the end to tell. */
+static coir_future *starve_poll(coir_future *future)
+{
+    const coir_ws *ws = ci_container_of(future, struct ci_ws_awake, call.future)->ws;
+    ci_leaf_suspend(ci_ws_http(ws)->worker, future);
+    return NULL;
+}
+
+static const coir_future_kind starve_kind =
+    COIR_FUTURE_KIND("memory for a stack", starve_poll, NULL);
+
+static coir_future *call_later(coir_ws *ws)
+{
+    struct ci_worker *worker = ci_ws_http(ws)->worker;
+    if (!ws->starved)
+        ci_warn(worker, "a WebSocket connection waits: no memory for a stack");
+    ws->starved = true;
+    ws->awake->future.state = STARVED;
+    ws->awake->call.future = (coir_future){&starve_kind, &ws->awake->future, 0, 0};
+    ci_worker_set_timer(worker, &ws->timer, ci_time_after(ci_ws_now(ws), retry_delay));
+    return &ws->awake->call.future;
+}
+
+void ci_ws_session_retry(coir_ws *ws)
+{
+    ci_wake(ci_ws_http(ws)->worker, &ws->awake->task->runnable, &ws->awake->call.future);
+}
+
 static coir_future *finish(coir_ws *ws)
 {
     coir_future *caller = ws->awake->future.caller;
     coir_stream *stream = ws->stream;
     struct ci_http_worker *http = ci_ws_http(ws);
-    ws->receiving = false; /* also where there was no stack to end the session on */
     ci_ws_free(ws);
     ci_stream_close_soon(stream);
     ci_drop(&http->live);
@@ -100,9 +136,11 @@ static coir_future *session_poll(coir_future *future)
 {
     coir_ws *ws = ci_container_of(future, struct ci_ws_awake, future)->ws;
     int rc;
+    if (ci_unlikely((enum state)future->state == STARVED))
+        return call(ws);
     if ((enum state)future->state == CALLING) {
         if (ci_unlikely(ws->awake->call.future.result < 0))
-            ci_warn(ci_worker_current, "a WebSocket connection is closed: no memory for a stack");
+            return call_later(ws);
         return ws->awake->call.future.result ? finish(ws) : wait_for_message(ws);
     }
     rc = ci_ws_end_wait(ws, ws->io.future.result);

@@ -375,3 +375,55 @@ TEST_SERVER(without_memory_silence_ends_it_later)
     CHECK_EQ(ended, 1);
     wait_for_end(stream, -ETIMEDOUT);
 }
+
+/* ---- without a stack ---- */
+
+static struct ci_stack_free *stacks_taken;
+static const coir_allocator *allocator_of_stacks;
+
+static void take_stacks(void)
+{
+    struct ci_stacks *stacks = &ci_worker_current->stacks;
+    allocator_of_stacks = stacks->allocator;
+    stacks->allocator = &none;
+    for (struct ci_stack_free *stack; (stack = ci_stacks_take(stacks));) {
+        stack->next = stacks_taken;
+        stacks_taken = stack;
+    }
+    CHECK(stacks_taken);
+}
+
+static void give_stacks_back(void)
+{
+    struct ci_stacks *stacks = &ci_worker_current->stacks;
+    stacks->allocator = allocator_of_stacks;
+    for (struct ci_stack_free *next; stacks_taken; stacks_taken = next) {
+        next = stacks_taken->next;
+        ci_stacks_give(stacks, stacks_taken);
+    }
+}
+
+TEST_SERVER(without_a_stack_a_message_waits)
+{
+    coir_stream *stream = dial_and_rest();
+    take_stacks();
+    say(stream, "hello");
+    coir_sleep_for(COIR_S);
+    give_stacks_back();
+    hears(stream, "hello");
+    echo_once(stream);
+    wait_for_end(stream, -COIR_EEND);
+}
+
+TEST_SERVER(without_a_stack_the_end_is_told_later)
+{
+    coir_stream *stream = dial_and_rest();
+    take_stacks();
+    coir_shutdown_write(stream);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(ended, 0);
+    give_stacks_back();
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(ended, 1);
+    wait_for_end(stream, -COIR_EEND);
+}
