@@ -97,7 +97,8 @@ typedef struct coir_ws_options {
     /* the sizes of a server's connections: [those of coir_serve_http_options.websocket_options] */
     size_t message_max; /* [1 MiB; COIR_UNLIMITED] bytes of a message that is received whole */
     size_t items_max;   /* [1024] frames in the queue of what is sent */
-    size_t bytes_max;   /* [4 MiB] bytes in those frames: no message may be longer */
+    size_t bytes_max;   /* [4 MiB] bytes in those frames, each with its head of up to 14 bytes: no
+                         * frame may be longer */
     enum coir_overflow overflow; /* [COIR_OVERFLOW_WAIT] what a send does when the queue is full */
     coir_time ping_interval;     /* [30 s; COIR_NEVER: none] of silence, until a ping is sent */
     coir_time ping_timeout;      /* [20 s; COIR_NEVER: none] of silence behind a ping, in which the
@@ -169,8 +170,9 @@ COIR_SUSPENDS int coir_ws_handle_with(coir_request *req, coir_response *res,
  * Suspends: yes.  Threads: worker.  Owns: *ret_ws is the caller's to free.
  * Errors: -COIR_EADDRESS no such URL; -EPROTONOSUPPORT wss: without a layer; -ECONNREFUSED also
  * when the server answers otherwise than by 101, which the log says (COIR_LOG_INFO), with the
- * status; -COIR_EPROTOCOL its answer is wrong; -ETIMEDOUT connect_timeout; those of
- * coir_tcp_connect; -ENOMEM; -EINVAL no url or ret_ws.
+ * status; -COIR_EPROTOCOL its answer is wrong; -COIR_EEND it has ended the connection before;
+ * -ETIMEDOUT connect_timeout; those of coir_tcp_connect, coir_read and the layer; -ENOMEM; -EINVAL
+ * no url or ret_ws, or more than 8 KiB of URL, origin and protocols.
  * Cancel safety: there is no connection. */
 COIR_SUSPENDS int coir_ws_connect(const char *url, coir_ws **ret_ws);
 
@@ -226,8 +228,9 @@ COIR_SUSPENDS int coir_ws_recv_part(coir_ws *ws, coir_ws_message **ret_part, boo
  * is full, and while another task sends a message in parts.
  * Suspends: yes.  Threads: worker.  Owns: the message is borrowed; the queue has references of its
  * own.
- * Errors: -EPIPE the connection was closed, or has failed; -COIR_ETOOLARGE longer than bytes_max;
- * -ENOMEM; -EINVAL ws or message is NULL.
+ * Errors: -EPIPE the connection was closed, or has failed; -COIR_ETOOLARGE its frame is longer than
+ * bytes_max; -EBUSY the calling task sends a message in parts, and has not ended it; -ENOMEM;
+ * -EINVAL ws or message is NULL.
  * Cancel safety: an error means that the message was not sent. */
 COIR_SUSPENDS int coir_ws_send(coir_ws *ws, coir_ws_message *message);
 
@@ -245,7 +248,8 @@ COIR_SUSPENDS int coir_ws_send_text(coir_ws *ws, const char *text);
 COIR_SUSPENDS int coir_ws_send_binary(coir_ws *ws, const void *data, size_t len);
 
 /* Sends a part of a message; `last` ends the message. The parts have one type. Between the first
- * and the last, other tasks that send wait. Not with a policy that drops frames.
+ * and the last, other tasks that send wait; the end of the connection ends that, too. Not with a
+ * policy that drops frames.
  * Suspends: yes.  Threads: worker.
  * Errors: those of coir_ws_send; -EINVAL also no such type; -EOPNOTSUPP the queue drops frames.
  * Cancel safety: an error means that the part was not sent. */
