@@ -66,9 +66,9 @@ COIR_API void coir_router_free(coir_router *router);
  * else by the handler of GET, without the body. Must not be called while a server uses the router.
  * Suspends: no.  Threads: any.  Owns: method and pattern are copied; `arg` is borrowed as long as
  * the router is used.
- * Errors: -EINVAL no router, method or handler, a bad pattern, or two of its parameters have one
- * name; -EEXIST an earlier route of the same method matches every path that this one matches;
- * -ENOMEM. */
+ * Errors: -EINVAL no router, method or handler, a bad pattern, one with more than 8 parameters, or
+ * two of them have one name; -EEXIST an earlier route of the same method matches every path that
+ * this one matches; -ENOMEM. */
 COIR_API int coir_route(coir_router *router, const char *method, const char *pattern,
                         coir_handler_fn *handler, void *arg);
 
@@ -88,7 +88,9 @@ typedef struct coir_serve_http_options {
     coir_time idle_timeout;
     /* [30 s; COIR_NEVER: none] without a byte of a body that a handler reads: then 408 */
     coir_time body_timeout;
-    /* [60 s; COIR_NEVER: none] without the client taking a byte: then the connection is dropped */
+    /* [60 s; COIR_NEVER: none] without the client taking a byte: then the connection is dropped.
+     * For what is left of an answer when its handler has returned, 16 KiB at most, it is a time in
+     * all, and longer by what that takes at rate_min */
     coir_time write_timeout;
     /* [10 s; COIR_NEVER: none] for requests in progress when the server is asked to stop */
     coir_time drain_timeout;
@@ -306,7 +308,8 @@ typedef struct coir_http_counters {
     uint64_t connections;      /* that were accepted */
     uint64_t connections_live; /* that have not ended */
     uint64_t requests;         /* whose head was complete */
-    uint64_t errors_sent;      /* answers that the server gave by itself, 4xx and 5xx */
+    uint64_t errors_sent;      /* answers 4xx and 5xx that the server gave by itself: to what is no
+                                * request, is refused, or got no answer from its handler */
     uint64_t refused;          /* connections and requests beyond connections_max, requests_max and
                                 * websockets_max that were answered by 503, or closed */
 } coir_http_counters;
