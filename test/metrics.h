@@ -8,7 +8,7 @@
 
 #include "harness.h"
 
-static char metrics_text[1 << 18];
+static char metrics_text[1 << 21];
 
 static inline void metrics_read(void)
 {

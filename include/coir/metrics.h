@@ -26,10 +26,11 @@ extern "C" {
  * From the first trace on also histograms of each worker: coir_turn_seconds, how
  * long a turn takes; coir_scheduling_delay_seconds, how long a task that another one has woken
  * waits for its turn; coir_poll_delay_seconds, the same for one that I/O, a timer or another
- * worker has woken. And by the names of tasks, 64 of each worker (31 bytes of each), the others as
- * "(others)": coir_task_begins_total and coir_task_ends_total, coir_task_turns_total,
- * coir_task_seconds_total, coir_task_turn_seconds_max, and the histograms coir_task_turn_seconds
- * and coir_task_scheduling_delay_seconds, whoever has woken it. What was not traced is not in them.
+ * worker has woken. And by the names of tasks, at most 64 of each worker and 255 in all (31 bytes
+ * of each), the others as "(others)": coir_task_begins_total and coir_task_ends_total,
+ * coir_task_turns_total, coir_task_seconds_total, coir_task_turn_seconds_max, and the histograms
+ * coir_task_turn_seconds and coir_task_scheduling_delay_seconds, whoever has woken it. What was not
+ * traced is not in them.
  * With coir_config.stack_use also coir_stack_used_bytes_max by the names of tasks: of the size of a
  * stack, without its guard; and coir_stack_size_suggested_bytes.
  * Suspends: no.  Threads: any, while the runtime is not freed.

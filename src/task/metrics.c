@@ -201,20 +201,29 @@ struct sums {
     size_t count;
 };
 
-static void add(struct sums *sums, const char *name, const struct ci_stats_name *entry)
+static const char others[] = "(others)";
+
+/* The place of a name; the last one is kept for `others`, which a name without a place is among. */
+static struct ci_stats_name *find_or_add(struct sums *sums, const char *name)
 {
     size_t i = 0;
     while (i < sums->count && strcmp(sums->names[i].name, name) != 0)
         i++;
-    if (i == NAMES)
-        return;
+    if (i >= NAMES - 1 && strcmp(name, others) != 0)
+        return find_or_add(sums, others);
     struct ci_stats_name *sum = &sums->names[i];
-    uint64_t max = ci_load_relaxed(&entry->max);
     if (i == sums->count) {
         *sum = (struct ci_stats_name){.turns = 0};
         memcpy(sum->name, name, strlen(name));
         sums->count++;
     }
+    return sum;
+}
+
+static void add(struct sums *sums, const char *name, const struct ci_stats_name *entry)
+{
+    struct ci_stats_name *sum = find_or_add(sums, name);
+    uint64_t max = ci_load_relaxed(&entry->max);
     sum->turns += ci_load_relaxed(&entry->turns);
     sum->begun += ci_load_relaxed(&entry->begun);
     sum->ended += ci_load_relaxed(&entry->ended);
@@ -314,7 +323,7 @@ static int add_names(struct ci_metrics_text *text, const coir_runtime *runtime)
             const struct ci_stats_name *entry = &stats->names[i];
             /* pairs with the releases in stats.c */
             if (ci_load_acquire(&entry->turns) || ci_load_acquire(&entry->stack))
-                add(sums, i < CI_STATS_NAMES ? entry->name : "(others)", entry);
+                add(sums, i < CI_STATS_NAMES ? entry->name : others, entry);
         }
     }
     put_names(text, sums);

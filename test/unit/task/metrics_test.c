@@ -2,6 +2,7 @@
 #include <coir.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,4 +160,34 @@ TEST_REAL(a_text_without_room_is_cut)
     CHECK(len > 500);
     CHECK(coir_metrics_text(coir_runtime_current(), little, sizeof little) > 500);
     CHECK_EQ(strlen(little), sizeof little - 1);
+}
+
+/* ---- many names ---- */
+
+enum { MANY_WORKERS = 8, MANY_NAMES = 60 };
+
+static void name_many(void)
+{
+    static char names[MANY_WORKERS * MANY_NAMES][20];
+    CHECK_EQ(coir_trace_start(64), 0);
+    CHECK_EQ(coir_yield(), 0);
+    COIR_SCOPE(scope);
+    for (int i = 0; i < MANY_WORKERS * MANY_NAMES; i++) {
+        coir_go_options options = COIR_GO_OPTIONS;
+        snprintf(names[i], sizeof names[i], "many %d", i);
+        options.name = names[i];
+        options.place = COIR_ON_WORKER(i % MANY_WORKERS);
+        CHECK_EQ(coir_go_with(scope, &options, yield_often, NULL), 0);
+    }
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    metrics_read();
+    check_text();
+    CHECK(metrics_sum("coir_task_turns_total", "") >= 11 * MANY_WORKERS * MANY_NAMES);
+    CHECK(metrics_sum("coir_task_turns_total", "task=\"many 0\"") == 11);
+    CHECK(metrics_sum("coir_task_turns_total", "task=\"(others)\"") > 0);
+}
+
+TEST(names_for_which_there_is_no_room_are_others)
+{
+    test_in_sim(name_many, MANY_WORKERS, 1);
 }
