@@ -170,9 +170,9 @@ COIR_SUSPENDS int coir_serve_http(const char *address, coir_router *router);
 COIR_SUSPENDS int coir_serve_http_with(const coir_serve_http_options *options, coir_router *router);
 
 /* ---- requests: all strings live as long as the request. A call without a request, or without a
- * name, is misuse, and answers as for what is not there. So does one for whose string there is no
- * memory (arena_max): then no answer of the handler's can begin any more (-ENOMEM), and the client
- * gets 503 ---- */
+ * name, is misuse, and answers as for what is not there. One for whose string there is no memory
+ * (arena_max) returns "", or NULL for what it would have to decode: then no answer of the handler's
+ * can begin any more (-ENOMEM), and the client gets 503 ---- */
 
 /* The method of a request, as it was sent.
  * Suspends: no.  Threads: owner. */
