@@ -140,10 +140,13 @@ static coir_future *begin_lingering(struct ci_http_connection *connection)
     return wait_lingering(connection);
 }
 
-/* Reads and discards what has come; waits for more, or closes at the end of file or a limit. */
+/* Reads and discards what has come; waits for more, or closes at the end of file or a limit. The
+ * timer ends only a wait: where more comes all the time, it finds none. */
 static coir_future *discard(struct ci_http_connection *connection)
 {
     char bytes[DISCARD_AT_ONCE];
+    if (ci_worker_now(worker_of(connection)) >= connection->linger_end)
+        return finish(connection);
     ssize_t n = connection->io.future.result < 0 ? connection->io.future.result : -EAGAIN;
     for (int turns = 0; connection->io.future.result >= 0 && turns < DISCARDS_A_TURN; turns++) {
         if ((n = coir_try_read(connection->stream, bytes, sizeof bytes)) <= 0)

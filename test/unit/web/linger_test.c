@@ -276,3 +276,18 @@ TEST_SIM(lingering_has_bounds_of_ones_own)
     options.linger_max = 1000000;
     CHECK_EQ(with_server(serve, expect_own_bounds), 0);
 }
+
+/* There is always something to read when the time is over. */
+static void flood(void)
+{
+    size_t sent;
+    send_on(100000, 0, &sent);
+    CHECK(sent < options.linger_max / 2);
+}
+
+TEST_REAL(a_flood_does_not_prolong_it)
+{
+    options.linger_timeout = 10 * COIR_MS;
+    options.linger_max = 1 << 30;
+    CHECK_EQ(with_server(serve, flood), 0);
+}
