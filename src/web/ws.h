@@ -8,7 +8,8 @@
  * writer. Data frames go in turn (`turn`): one message at a time, also when it goes in parts or is
  * compressed with what was sent before. Pongs and the close frame go between any two frames.
  *
- * 1. One task at a time receives, on the owner: `receiving`. A session does so until it ends.
+ * 1. One task at a time receives, on the owner: `receiving`. A session does so until it ends, also
+ * before it has begun.
  * 2. While a receive waits and no byte of a message has come, there is no input buffer.
  * 3. The close frame is the last one in the queue, which takes no frame behind it, nor when the
  *    connection has ended (ci_write_queue_finish).

@@ -180,6 +180,7 @@ static int become(struct ci_exchange *exchange, const struct ci_ws_agreed *agree
     if (rc < 0)
         return rc;
     in->end = in->body_at;
+    ws->receiving = agreed->fn != NULL; /* also until its session begins */
     exchange->socket = ws;
     ci_list_push(&exchange->server->sockets, &ws->link);
     if (exchange->server->draining)
@@ -299,6 +300,8 @@ void ci_ws_handler_ended(struct ci_exchange *exchange, int rc)
     coir_ws *ws = exchange->socket;
     if (ws->terms->fn && rc >= 0)
         return; /* it goes on without the handler */
+    if (ws->terms->fn)
+        ws->receiving = false;
     ci_ws_finish(ws, rc < 0 ? CI_WS_FAILED : CI_WS_NORMAL);
     exchange->socket = NULL;
     ci_ws_free(ws);

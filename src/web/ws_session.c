@@ -157,7 +157,7 @@ coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, struct ci_tas
 {
     ws->awake->future = (coir_future){&session_kind, caller, 0, WAITING};
     ws->awake->task = task;
-    ws->receiving = true;
+    ci_check(ws->receiving, "web/ws.h 1");
     int rc = ci_ws_advance(ws); /* what came behind the request */
     return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
 }

@@ -35,11 +35,43 @@ static int handle_badly(coir_request *req, coir_response *res, void *arg)
     return rc < 0 ? rc : -EIO;
 }
 
+static int received;
+
+static int receive_beside(void *ws)
+{
+    coir_ws_message *message;
+    received = coir_ws_recv(ws, &message);
+    return 0;
+}
+
+/* Its task receives before the function is called; it may not. */
+static int handle_and_receive(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    int rc = coir_ws_handle_with(req, res, &options, on_message, &ended, &newest);
+    received = 1;
+    CHECK_EQ(coir_go(NULL, receive_beside, newest), 0);
+    coir_sleep_for(COIR_MS);
+    return rc;
+}
+
+/* The close frame goes out, and the function hears of the end. */
+static int handle_and_close(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    int rc = coir_ws_handle_with(req, res, &options, on_message, &ended, &newest);
+    received = 1;
+    return rc < 0 ? rc : (received = coir_ws_close(newest, 4002, "at once"));
+}
+
 static int serve(void *arg)
 {
     (void)arg;
-    static const struct route routes[] = {
-        {"GET", "/ws", handle}, {"GET", "/bad", handle_badly}, {0}};
+    static const struct route routes[] = {{"GET", "/ws", handle},
+                                          {"GET", "/bad", handle_badly},
+                                          {"GET", "/receive", handle_and_receive},
+                                          {"GET", "/close", handle_and_close},
+                                          {0}};
     return serve_routes(routes, NULL);
 }
 
@@ -182,4 +214,35 @@ TEST_SIM(a_server_that_drains_closes_idle_connections)
     CHECK_EQ(ended, 2);
     CHECK_EQ(result, -ETIME);
     coir_close(mute);
+}
+
+#define REQUEST(path)                                                                   \
+    "GET " path " HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" \
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+
+TEST_SERVER(nobody_else_receives_before_the_function_does)
+{
+    coir_stream *stream = dial_ws(REQUEST("/receive"));
+    echo_once(stream, "hello");
+    CHECK_EQ(received, -EBUSY);
+    put_close(1000, "");
+    send_wire(stream);
+    CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
+    CHECK_EQ(read_frame(stream), -1);
+    CHECK(ended == 1 && result == 0);
+    coir_close(stream);
+}
+
+TEST_SERVER(a_handler_that_closes_does_not_wait_for_the_peer)
+{
+    coir_stream *stream = dial_ws(REQUEST("/close"));
+    CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
+    CHECK_EQ(came_code(), 4002);
+    coir_sleep_for(COIR_MS);
+    CHECK(received == 0 && ended == 0);
+    put_close(4002, "");
+    send_wire(stream);
+    CHECK_EQ(read_frame(stream), -1);
+    CHECK(ended == 1 && result == 0 && code == 4002);
+    coir_close(stream);
 }
