@@ -277,6 +277,9 @@ void ci_ws_sender_keep_turn(struct ci_ws_sender *sender);
 /* The turn of a message in parts that `by` has begun ends, unless it has ended already. */
 void ci_ws_sender_end_turn(struct ci_ws_sender *sender, const void *by);
 
+/* Drops what is queued, if there is something; nothing is sent any more. */
+void ci_ws_sender_drop(coir_ws *ws);
+
 /* Frees the queue; nothing is sent any more. */
 void ci_ws_sender_end(coir_ws *ws);
 

@@ -174,6 +174,15 @@ void ci_ws_sender_finish(coir_ws *ws)
         ci_ws_sender_finish_with(sender, NULL);
 }
 
+void ci_ws_sender_drop(coir_ws *ws)
+{
+    coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
+    struct ci_ws_sender *sender = ci_ws_sender_of(ws);
+    if (sender && coir_write_queue_stats_get(sender->queue, &stats) == 0 && stats.items &&
+        sender->queue->stream)
+        ci_write_queue_leave(sender->queue);
+}
+
 void ci_ws_sender_end(coir_ws *ws)
 {
     struct ci_ws_sender *sender = ci_ws_sender_of(ws);

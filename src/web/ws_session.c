@@ -49,6 +49,7 @@ static void end_session(coir_ws *ws, int code)
     ci_ws_finish(ws, code);
     if (!ws->over)
         ci_ws_end(ws, CI_WS_NO_CLOSE, coir_task_interrupted() ? -ECANCELED : -ETIMEDOUT);
+    ci_ws_sender_drop(ws); /* the function may wait for tasks that flush */
     ws->terms->fn(ws, NULL, ws->arg);
     ci_ws_sender_end(ws);
     linger(ws);

@@ -177,13 +177,8 @@ TEST_SERVER(a_peer_that_is_gone_ends_sends)
     coir_close(stream);
 }
 
-/* What the function waits for when the connection has ended, and the peer takes nothing. */
-TEST_SERVER(sends_return_before_a_function_hears_of_the_end)
+static coir_stream *dial_for_messages(void)
 {
-    COIR_SCOPE(scope);
-    senders = scope;
-    options.items_max = 3;
-    result = 1;
     coir_stream *stream = dial();
     send_text(stream,
               "GET /messages HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -191,11 +186,45 @@ TEST_SERVER(sends_return_before_a_function_hears_of_the_end)
               "Sec-WebSocket-Version: 13\r\n\r\n");
     CHECK_EQ(read_head(stream), 101);
     coir_sleep_for(COIR_MS);
+    return stream;
+}
+
+/* What the function waits for when the connection has ended, and the peer takes nothing. */
+TEST_SERVER(sends_return_before_a_function_hears_of_the_end)
+{
+    COIR_SCOPE(scope);
+    senders = scope;
+    options.items_max = 3;
+    result = 1;
+    coir_stream *stream = dial_for_messages();
     CHECK_EQ(coir_go(scope, send_on, newest), 0);
     coir_sleep_for(COIR_S);
     put_close(1000, "");
     send_wire(stream);
     coir_sleep_for(20 * COIR_S);
     CHECK(ended == 1 && result == 0 && send_result == -EPIPE);
+    coir_close(stream);
+}
+
+static int fill_and_flush(void *ws)
+{
+    fill(ws);
+    send_result = coir_ws_flush(ws);
+    return 0;
+}
+
+TEST_SERVER(a_flush_returns_before_a_function_hears_of_the_end)
+{
+    COIR_SCOPE(scope);
+    senders = scope;
+    options.items_max = 3;
+    result = send_result = 1;
+    coir_stream *stream = dial_for_messages();
+    CHECK_EQ(coir_go(scope, fill_and_flush, newest), 0);
+    coir_sleep_for(COIR_S);
+    put_close(1000, "");
+    send_wire(stream);
+    coir_sleep_for(20 * COIR_S);
+    CHECK(ended == 1 && result == 0 && send_result == -ECANCELED);
     coir_close(stream);
 }
