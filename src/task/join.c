@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "sys/fork.h"
+#include "task/completed.h"
 #include "task/describe.h"
 #include "task/task.h"
 #include "task/waiter.h"
@@ -83,7 +84,9 @@ coir_future *coir_join_op(coir_handle *opaque)
     if (CI_REFUSED(!handle, "handle is NULL"))
         return NULL;
     if (CI_REFUSED_AS(-EBUSY, handle->waiter, "another task waits in a join of the handle"))
-        return &handle->future; /* in flight: to await it is refused as well */
+        return handle->waiter->inner == &handle->future
+                   ? &handle->future /* in flight: to await it is refused as well */
+                   : ci_completed_op(&handle->future, -EBUSY);
     return coir_future_init(&handle->future, &join_kind.future);
 }
 

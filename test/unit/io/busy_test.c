@@ -169,7 +169,7 @@ static void join_twice(void)
     coir_yield();
     CHECK_EQ(coir_join(handle), -EBUSY);
     CHECK_EQ(coir_await(coir_join_op(handle)), -EBUSY);
-    expect_named("coir_await");
+    expect_named("coir_join_op");
     CHECK_EQ(coir_scope_wait(scope), 0);
 }
 
