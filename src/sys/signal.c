@@ -43,10 +43,10 @@ static struct signal_state {
 
 /* What coir's handler of a level has told, while it calls the program's: that may call coir's of a
  * lower level, which does not tell the same signal again. */
-static CI_THREAD_LOCAL struct delivery {
+static CI_THREAD_LOCAL struct told {
     int number, level;
     bool heard;
-} delivery;
+} told;
 
 /* ---- handlers ---- */
 
@@ -113,11 +113,10 @@ static bool tell_once(int level, int number, siginfo_t *info)
 {
     if (ci_forked())
         return false;
-    /* `delivery` stays if a handler of the program's does not return (siglongjmp); as long as the
+    /* `told` stays if a handler of the program's does not return (siglongjmp); as long as the
      * kernel calls that level, it is of this signal */
-    if (delivery.number == number && delivery.level > level &&
-        is_installed(number, handlers[delivery.level]))
-        return delivery.heard;
+    if (told.number == number && told.level > level && is_installed(number, handlers[told.level]))
+        return told.heard;
     if (is_one_too_many(number, handlers[level]))
         end_process(number, info);
     return tell_sinks_and_stops(number);
@@ -128,10 +127,10 @@ static bool tell_once(int level, int number, siginfo_t *info)
 static void on_signal(int level_index, int number, siginfo_t *info, void *context)
 {
     const struct level *level = &states[number].levels[level_index];
-    struct delivery outer = delivery;
+    struct told outer = told;
     int saved = errno;
     bool heard = tell_once(level_index, number, info);
-    delivery = (struct delivery){number, level_index, heard};
+    told = (struct told){number, level_index, heard};
     handler_fn *informed = ci_load(&level->informed);
     void (*plain)(int) = ci_load(&level->plain);
     if (informed)
@@ -141,7 +140,7 @@ static void on_signal(int level_index, int number, siginfo_t *info, void *contex
     else if (!heard && ci_signal_is_default(&level->before) &&
              (ci_forked() || is_installed(number, handlers[level_index])))
         ci_signal_do_default(number, info);
-    delivery = outer;
+    told = outer;
     errno = saved;
 }
 

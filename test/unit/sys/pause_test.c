@@ -21,6 +21,7 @@ static void *answer(void *arg)
         wait_for(i);
         ci_store_release(&turn, i + 1); /* pairs with the acquire in wait_for */
     }
+    ci_cpu_unpin();
     return NULL;
 }
 
@@ -35,5 +36,6 @@ TEST(two_threads_on_one_cpu_take_turns)
         ci_store_release(&turn, i + 1);
     }
     pthread_join(thread, NULL);
+    ci_cpu_unpin();
     CHECK_EQ(turn, 2000);
 }

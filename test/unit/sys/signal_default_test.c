@@ -3,12 +3,10 @@
 #include "sys/signal_default.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "container.h"
 #include "harness.h"
 
 static int left, resumed;
@@ -110,23 +108,21 @@ TEST(a_handler_that_calls_the_one_before_has_the_default_effect)
     CHECK_EQ(read(said[0], &byte, 1), 0); /* once */
 }
 
+static int be_sent_two(void)
+{
+    left = resumed = 0;
+    signal(SIGTERM, SIG_DFL);
+    if (ci_signal_guard(&first) < 0)
+        return 2;
+    raise(SIGTERM);
+    raise(SIGTERM);
+    return left == 2 && resumed == 2 && !is_sig_dfl(SIGTERM) ? 0 : 1;
+}
+
 /* The kernel spares it the default effects of signals. */
 TEST(the_first_process_of_a_container_goes_on_with_its_guards)
 {
-    if (unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0) { /* of children */
-        printf("left out: no namespace of processes: %s\n", strerror(errno));
-        return;
-    }
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        left = resumed = 0;
-        signal(SIGTERM, SIG_DFL);
-        if (ci_signal_guard(&first) < 0)
-            _exit(2);
-        raise(SIGTERM);
-        raise(SIGTERM);
-        _exit(left == 2 && resumed == 2 && !is_sig_dfl(SIGTERM) ? 0 : 1);
-    }
-    CHECK_EQ(status_of(child), 0);
+    bool ran;
+    int status = run_as_first_process(be_sent_two, &ran);
+    CHECK(!ran || status == 0);
 }
