@@ -85,7 +85,7 @@ static coir_future *wait_for_message(coir_ws *ws)
     return ci_stream_await_readable(&ws->io, ws->stream, &ws->awake->future);
 }
 
-static coir_future *call(coir_ws *ws)
+static coir_future *begin_call(coir_ws *ws)
 {
     coir_future *call = ci_call_init(&ws->awake->call, run, ws);
     ws->awake->future.state = CALLING;
@@ -138,7 +138,7 @@ static coir_future *session_poll(coir_future *future)
     coir_ws *ws = ci_container_of(future, struct ci_ws_awake, future)->ws;
     int rc;
     if (ci_unlikely((enum state)future->state == STARVED))
-        return call(ws);
+        return begin_call(ws);
     if ((enum state)future->state == CALLING) {
         if (ci_unlikely(ws->awake->call.future.result < 0))
             return call_later(ws);
@@ -151,7 +151,7 @@ static coir_future *session_poll(coir_future *future)
     } else {
         rc = ci_ws_advance(ws);
     }
-    return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
+    return rc == -EAGAIN ? wait_for_message(ws) : begin_call(ws);
 }
 
 coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, struct ci_task *task)
@@ -160,7 +160,7 @@ coir_future *ci_ws_session_begin(coir_ws *ws, coir_future *caller, struct ci_tas
     ws->awake->task = task;
     ci_check(ws->receiving, "web/ws.h 1");
     int rc = ci_ws_advance(ws); /* what came behind the request */
-    return rc == -EAGAIN ? wait_for_message(ws) : call(ws);
+    return rc == -EAGAIN ? wait_for_message(ws) : begin_call(ws);
 }
 
 coir_future *ci_ws_session_resume(coir_ws *ws)
