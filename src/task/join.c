@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "sys/fork.h"
+#include "task/branch.h"
 #include "task/completed.h"
 #include "task/describe.h"
 #include "task/task.h"
@@ -31,6 +32,7 @@ static coir_future *join_poll(coir_future *future)
 {
     struct ci_handle *handle = ci_container_of(future, struct ci_handle, future);
     struct ci_worker *worker = ci_worker_current;
+    future->state = ci_leaf_is_cleared(worker->runnable, future);
     if (ci_leaf_refused(worker, future))
         return future->caller;
     if (ci_handle_has_result(handle, &future->result))
@@ -78,15 +80,24 @@ static int wait_for_end(struct ci_worker *worker, struct ci_handle *handle)
     return (int)call->future.result;
 }
 
+/* Whether who waits in the future of the handle has not returned, although the task may have ended.
+ * Of a frame that was woken it is not known. */
+static bool is_in_flight(const struct ci_handle *handle)
+{
+    return (handle->future.caller && handle->future.state) ||
+           (handle->waiter && handle->waiter->inner == &handle->future);
+}
+
 coir_future *coir_join_op(coir_handle *opaque)
 {
     struct ci_handle *handle = ci_handle_of(opaque);
     if (CI_REFUSED(!handle, "handle is NULL"))
         return NULL;
-    if (CI_REFUSED_AS(-EBUSY, handle->waiter, "another task waits in a join of the handle"))
-        return handle->waiter->inner == &handle->future
-                   ? &handle->future /* in flight: to await it is refused as well */
-                   : ci_completed_op(&handle->future, -EBUSY);
+    bool in_flight = is_in_flight(handle);
+    if (CI_REFUSED_AS(-EBUSY, in_flight || handle->waiter,
+                      "another task waits in a join of the handle"))
+        return in_flight ? &handle->future /* to await it is refused as well */
+                         : ci_completed_op(&handle->future, -EBUSY);
     return coir_future_init(&handle->future, &join_kind.future);
 }
 

@@ -190,3 +190,32 @@ TEST_SIM(a_handle_that_has_let_go_tells_of_no_end)
     coir_handle_done(handle); /* of a task that has ended */
     CHECK_EQ(coir_join(handle), 9);
 }
+
+static int join_the_first_by_op(void *arg)
+{
+    struct reuse *reuse = arg;
+    reuse->joined = (int)coir_await(coir_join_op(&reuse->handle));
+    return 0;
+}
+
+TEST_REAL(a_second_join_by_an_op_leaves_the_result_of_the_first)
+{
+    struct reuse reuse = {.ended = COIR_EVENT_INIT};
+    bool aborts = ci_misuse_aborts;
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = &reuse.handle;
+    CHECK_EQ(coir_go_with(scope, &options, say_and_return_seven, &reuse), 0);
+    CHECK_EQ(coir_go(scope, join_the_first_by_op, &reuse), 0);
+    CHECK_EQ(coir_event_wait(&reuse.ended), 0);
+    while (!coir_handle_has_ended(&reuse.handle))
+        CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_go_with(scope, &options, return_nine, NULL), 0);
+    CHECK_EQ(reuse.joined, 0); /* who joined the first has not run */
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_await(coir_join_op(&reuse.handle)), -EBUSY);
+    ci_misuse_aborts = aborts;
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(reuse.joined, 7);
+    CHECK_EQ(coir_await(coir_join_op(&reuse.handle)), 9);
+}
