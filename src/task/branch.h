@@ -12,6 +12,7 @@
 #include "task/cancellation.h"
 #include "task/fiber.h"
 #include "task/runnable.h"
+#include "task/task.h"
 
 enum { CI_BRANCH_IDLE, CI_BRANCH_RUNNING, CI_BRANCH_DONE, CI_BRANCH_WITHDRAWN }; /* end.state */
 
@@ -40,12 +41,14 @@ static inline void ci_branch_begin(struct ci_branch *branch, void *owner,
 }
 
 /* Whether the caller of a leaf that `runnable` polls is cleared when the wait is over: by a fiber
- * and by the end of a branch it is, a frame leaves it. */
+ * and by the end of a branch or of a task it is, a frame leaves it. */
 static inline bool ci_leaf_is_cleared(const struct ci_runnable *runnable, const coir_future *leaf)
 {
-    return leaf->caller->kind == &ci_fiber_kind ||
-           (ci_runnable_is_branch(runnable) &&
-            leaf->caller == &ci_container_of(runnable, const struct ci_branch, runnable)->end);
+    if (leaf->caller->kind == &ci_fiber_kind)
+        return true;
+    if (!ci_runnable_is_branch(runnable))
+        return !runnable->task->root.fn && runnable->task->root.arg == leaf;
+    return leaf->caller == &ci_container_of(runnable, const struct ci_branch, runnable)->end;
 }
 
 /* Cancels what a running branch waits for. True: that has ended the branch. */

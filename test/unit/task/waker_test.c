@@ -152,8 +152,29 @@ static void wait_twice(bool selects)
     coir_parker_done(&waits.parker);
 }
 
+/* The same, where the first is a future that is a task by itself. */
+static void wait_twice_behind_a_future(void)
+{
+    struct two_waits waits = {.results = {1, 1}};
+    bool aborts = ci_misuse_aborts;
+    CHECK_EQ(coir_parker_init(&waits.parker), 0);
+    waits.waker = coir_parker_waker(&waits.parker);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go_future(scope, coir_parker_wait_op(&waits.parker)), 0);
+    CHECK_EQ(coir_go(scope, wake_it, &waits), 0);
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_parker_wait(&waits.parker), -EBUSY);
+    ci_misuse_aborts = aborts;
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_waker_wake(waits.waker);
+    CHECK_EQ(coir_parker_wait(&waits.parker), 0);
+    coir_parker_done(&waits.parker);
+}
+
 TEST_REAL(a_second_wait_leaves_the_wake_up_of_the_first)
 {
     wait_twice(false);
     wait_twice(true);
+    wait_twice_behind_a_future();
 }
