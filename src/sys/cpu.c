@@ -11,7 +11,14 @@
 
 enum { CPUS_FIRST = CPU_SETSIZE, CPUS_MOST = 1 << 20 };
 
-/* The affinity mask of the process, in the size that the kernel requires: sched_getaffinity(2)
+/* Of a thread that is tied to a CPU: the mask that it had before, or NULL. Between two calls of
+ * ci_cpu_exchange_pin the one that it has otherwise. */
+static CI_THREAD_LOCAL struct {
+    cpu_set_t *mask;
+    size_t size;
+} kept;
+
+/* The affinity mask of the thread, in the size that the kernel requires: sched_getaffinity(2)
  * returns EINVAL if it is too small. Freed with CPU_FREE; NULL: it cannot be read. */
 static cpu_set_t *affinity(size_t *ret_size)
 {
@@ -30,25 +37,24 @@ static cpu_set_t *affinity(size_t *ret_size)
     return NULL;
 }
 
+static unsigned count_affinity(void)
+{
+    if (kept.mask)
+        return (unsigned)CPU_COUNT_S(kept.size, kept.mask);
+    size_t size;
+    cpu_set_t *set = affinity(&size);
+    unsigned count = set ? (unsigned)CPU_COUNT_S(size, set) : 1;
+    CPU_FREE(set);
+    return count;
+}
+
 unsigned ci_cpu_available(void)
 {
-    size_t size;
-    unsigned count = 1, quota = ci_cgroup_cpus("");
-    cpu_set_t *set = affinity(&size);
-    if (set)
-        count = (unsigned)CPU_COUNT_S(size, set);
-    CPU_FREE(set);
+    unsigned count = count_affinity(), quota = ci_cgroup_cpus("");
     if (quota && quota < count)
         count = quota;
     return count ? count : 1;
 }
-
-/* Of a thread that is tied to a CPU: the mask that it had before, or NULL. Between two calls of
- * ci_cpu_exchange_pin the one that it has otherwise. */
-static CI_THREAD_LOCAL struct {
-    cpu_set_t *mask;
-    size_t size;
-} kept;
 
 static int set_affinity(const cpu_set_t *mask, size_t size)
 {

@@ -10,6 +10,7 @@
 
 #include "harness.h"
 #include "memory_limit.h"
+#include "sys/cpu.h"
 #include "task/runtime.h"
 
 static coir_runtime *new_runtime(unsigned workers)
@@ -374,6 +375,8 @@ TEST(a_copied_argument_of_a_task_that_may_not_start_is_given_back)
 
 /* ---- workers that are tied to CPUs ---- */
 
+static unsigned available;
+
 static int count_cpus(void *arg)
 {
     cpu_set_t cpus;
@@ -388,6 +391,7 @@ static int see_pins(void *arg)
     const int *all = arg;
     for (int i = 0; i < 2; i++)
         CHECK_EQ(coir_call_on(i, count_cpus, NULL), 1);
+    CHECK_EQ(ci_cpu_available(), available); /* of which more threads are made */
     CHECK_EQ(coir_offload(count_cpus, NULL), *all);
     return 0;
 }
@@ -397,6 +401,7 @@ TEST(a_run_with_pinned_workers_ties_nothing_else_to_their_cpus)
     coir_config config = COIR_CONFIG;
     coir_runtime *runtime;
     int all = count_cpus(NULL);
+    available = ci_cpu_available();
     config.workers = 2;
     config.pin_workers = true;
     CHECK_EQ(coir_runtime_new(&config, &runtime), 0);
