@@ -64,12 +64,12 @@ void ci_loop_done(struct coir_loop *loop)
 {
     /* for the last callbacks: no call of theirs may wait */
     ci_store_relaxed(&loop->turning, ci_thread_mark());
-    coir_loop_watchdog_stop(loop);
     receive_last(loop);
     while (!ci_list_empty(&loop->residents)) {
         ci_loop_close_residents(loop);
         receive_last(loop); /* what outcomes have posted, which may open a socket */
     }
+    coir_loop_watchdog_stop(loop); /* also one that those callbacks have started */
     loop->driver->kind->free(loop->driver);
 }
 

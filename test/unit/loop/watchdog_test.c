@@ -1,6 +1,7 @@
 /* Turns that are slow: the watchdog names the callback and the functions that it is in, while it
  * runs; and tells nothing of a loop that waits. */
 #include <coir/loop.h>
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -156,4 +157,30 @@ TEST(a_loop_has_one_watchdog)
     CHECK_EQ(coir_loop_watchdog_start(NULL, COIR_S, on_slow, NULL), -EINVAL);
     CHECK_EQ(coir_loop_watchdog_start(loop, COIR_S, on_slow, NULL), 0);
     coir_loop_free(loop);
+}
+
+static int count_threads(void)
+{
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    CHECK(threads);
+    for (const struct dirent *entry; (entry = readdir(threads));)
+        count += *entry->d_name != '.';
+    closedir(threads);
+    return count;
+}
+
+static void start_another(void *arg)
+{
+    CHECK_EQ(coir_loop_watchdog_start(arg, COIR_S, on_slow, NULL), 0);
+}
+
+TEST(a_watchdog_that_a_last_callback_starts_ends_with_the_loop)
+{
+    start();
+    coir_loop_watchdog_stop(loop); /* TSan has started its thread now */
+    int before = count_threads();
+    CHECK_EQ(coir_loop_post(loop, start_another, loop), 0);
+    coir_loop_free(loop);
+    CHECK_EQ(count_threads(), before);
 }
