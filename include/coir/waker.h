@@ -84,7 +84,8 @@ typedef struct coir_parker {
  * Errors: -ENOMEM; -ESRCH not in a task. */
 COIR_API int coir_parker_init(coir_parker *parker);
 
-/* Ends a parker that no task waits for. Wakers of it do nothing from now on.
+/* Ends a parker in which no task waits: a wait that was woken has returned, too. Wakers of it do
+ * nothing from now on.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_parker_done(coir_parker *parker);
 

@@ -261,6 +261,13 @@ static bool is_waited_for(const struct parker *parker)
     return waits;
 }
 
+/* Whether a wait has not returned, although it may have been woken. Of one in a frame that is not
+ * known. */
+static bool is_in_use(const struct parker *parker)
+{
+    return (parker->future.caller && parker->future.state) || is_waited_for(parker);
+}
+
 void coir_parker_done(coir_parker *opaque)
 {
     if (ci_forked() || CI_REFUSED(!opaque, "parker is NULL"))
@@ -268,21 +275,14 @@ void coir_parker_done(coir_parker *opaque)
     struct cell *cell = parker_of(opaque)->cell;
     if (!cell) /* it was ended before, or never made */
         return;
-    if (CI_REFUSED_AS(-EBUSY, is_waited_for(parker_of(opaque)),
-                      "a task waits in it; wake or cancel that one first"))
+    if (CI_REFUSED_AS(-EBUSY, is_in_use(parker_of(opaque)),
+                      "a wait in it has not returned; wake or cancel its task first"))
         return;
     parker_of(opaque)->cell = NULL;
     ci_lock_take(&cell->wakers->lock);
     ci_check(!cell->runnable, "waker.c 2"); /* no task waits in a parker that ends */
     close_cell(cell);
     release(cell, false);
-}
-
-/* Whether a wait has not returned, although it may have been woken. Of one in a frame that is not
- * known. */
-static bool is_in_use(const struct parker *parker)
-{
-    return (parker->future.caller && parker->future.state) || is_waited_for(parker);
 }
 
 static bool is_made(coir_parker *opaque)

@@ -142,6 +142,7 @@ static void wait_twice(bool selects)
     ci_misuse_aborts = false;
     CHECK_EQ(coir_yield(), 0); /* behind wake_it, in front of wait_first */
     CHECK_EQ(waits.results[0], 1);
+    coir_parker_done(&waits.parker); /* refused */
     waits.results[1] = coir_parker_wait(&waits.parker);
     ci_misuse_aborts = aborts;
     CHECK_EQ(waits.results[1], -EBUSY);
