@@ -131,7 +131,7 @@ static void put_offload(struct ci_metrics_text *text, coir_runtime *runtime)
 {
     struct ci_offload *pool = &runtime->offload;
     ci_mutex_lock(&pool->lock);
-    unsigned running = pool->running, calling = pool->calling;
+    unsigned running = pool->running, calling = ci_load(&pool->calling);
     size_t queued = pool->queued;
     ci_mutex_unlock(&pool->lock);
     ci_metrics_put_head(text, "coir_offload_threads", "gauge", "Threads of coir_offload.");

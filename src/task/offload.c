@@ -144,13 +144,13 @@ static void take_off(struct ci_offload *pool, struct offload_op *op)
 static void run_job(struct ci_offload *pool, struct offload_op *op)
 {
     take_off(pool, op);
-    pool->calling++;
+    ci_fetch_add(&pool->calling, 1);
     (void)unlock_and_call(pool); /* without another thread, this one takes the jobs in turn */
     op->result = make_call(op);
     op->done.deliver = came_home;
+    ci_fetch_sub(&pool->calling, 1);            /* whom it returns to may count on this thread */
     ci_loop_send(&op->worker->loop, &op->done); /* the caller may free the job from here on */
     ci_mutex_lock(&pool->lock);
-    pool->calling--;
 }
 
 /* Spins until a job comes, so that it needs no wake-up. Backs off: after each fruitless spin, twice
@@ -225,7 +225,7 @@ static void *thread_main(void *arg)
  * for, although they may not have begun, or not been started. */
 static bool is_full(const struct ci_offload *pool)
 {
-    size_t free = pool->threads_max - pool->calling;
+    size_t free = pool->threads_max - ci_load(&pool->calling);
     return pool->queue_max && pool->bounded >= pool->queue_max && pool->queued >= free &&
            pool->queued - free >= pool->queue_max;
 }

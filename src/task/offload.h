@@ -25,7 +25,8 @@ struct ci_offload_thread {
     bool called; /* in place of `idle` being in its list */
 };
 
-/* Everything is protected by `lock`. A thread that spins reads `queued` and `stopping` without. */
+/* Everything is protected by `lock`. A thread that spins reads `queued` and `stopping` without,
+ * and one that has called a function lowers `calling` before it takes it again. */
 struct ci_offload {
     struct ci_mutex lock;
     struct ci_list jobs; /* waiting for a thread, oldest first */

@@ -264,6 +264,40 @@ static int call_at_once(void *arg)
     return 0;
 }
 
+static int do_nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int offload_nothing(void *arg)
+{
+    return coir_offload(do_nothing, arg);
+}
+
+/* The thread has just returned the results of the last two calls, or is about to look for more. */
+static int call_two_at_once(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 1000; i++) {
+        COIR_SERVING_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, offload_nothing, NULL), 0);
+        CHECK_EQ(coir_go(scope, offload_nothing, NULL), 0);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+        CHECK_EQ(coir_scope_errors(scope), 0);
+    }
+    return 0;
+}
+
+TEST(a_thread_whose_call_has_returned_is_free)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.offload_threads_max = 1;
+    config.offload_queue_max = 1;
+    CHECK_EQ(test_run(&config, call_two_at_once, NULL), 0);
+}
+
 TEST(a_queue_is_not_full_while_threads_are_free)
 {
     coir_config config = COIR_CONFIG;
