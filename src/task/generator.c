@@ -121,13 +121,13 @@ int coir_generator_yield(coir_generator *generator, uint64_t value, uint64_t *re
         return -COIR_EFORKED;
     if (!generator)
         return CI_MISUSE(-EINVAL, "generator is NULL");
-    int rc = CI_ELSEWHERE(generator->worker);
-    if (rc < 0)
-        return rc;
-    /* it may run for another task, or have resumed another generator */
-    const struct ci_fiber *fiber = generator->worker->fiber;
-    if (generator->state != RUNNING || !fiber || fiber->generator != generator)
-        return CI_MISUSE(-EINVAL, "the generator does not run: only its own function yields");
+    const struct ci_worker *worker = ci_worker_current;
+    const struct ci_fiber *fiber = worker ? worker->fiber : NULL;
+    if (ci_unlikely(!fiber || fiber->generator != generator)) {
+        /* it may run for another task, or have resumed another generator */
+        int rc = CI_ELSEWHERE(generator->worker);
+        return rc < 0 ? rc : CI_MISUSE(-EINVAL, "only a generator's own function yields");
+    }
     if (generator->closing)
         return -ECANCELED;
     generator->value = value;
