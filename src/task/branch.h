@@ -51,6 +51,13 @@ static inline bool ci_leaf_is_cleared(const struct ci_runnable *runnable, const 
     return leaf->caller == &ci_container_of(runnable, const struct ci_branch, runnable)->end;
 }
 
+/* Whether who waits in a leaf has not returned, although it may have been woken: of a leaf that
+ * keeps ci_leaf_is_cleared in its `state`. Of a wait in a frame it is not known. */
+static inline bool ci_leaf_is_in_use(const coir_future *leaf)
+{
+    return leaf->caller && leaf->state;
+}
+
 /* Cancels what a running branch waits for. True: that has ended the branch. */
 static inline bool ci_branch_cancel(struct ci_branch *branch, int reason)
 {

@@ -81,10 +81,10 @@ static int wait_for_end(struct ci_worker *worker, struct ci_handle *handle)
 }
 
 /* Whether who waits in the future of the handle has not returned, although the task may have ended.
- * Of a frame that was woken it is not known. */
+ */
 static bool is_in_flight(const struct ci_handle *handle)
 {
-    return (handle->future.caller && handle->future.state) ||
+    return ci_leaf_is_in_use(&handle->future) ||
            (handle->waiter && handle->waiter->inner == &handle->future);
 }
 

@@ -119,11 +119,10 @@ size_t coir_set_live(const coir_set *set)
 
 /* ---- waiting ---- */
 
-/* Whether a wait has not returned, although it may have its member. Of one in a frame that is not
- * known. */
+/* Whether a wait has not returned, although it may have its member. */
 static bool is_in_use(const struct set *set)
 {
-    return set->waiter || (set->future.caller && set->future.state);
+    return set->waiter || ci_leaf_is_in_use(&set->future);
 }
 
 static coir_future *set_poll(coir_future *future)

@@ -261,11 +261,10 @@ static bool is_waited_for(const struct parker *parker)
     return waits;
 }
 
-/* Whether a wait has not returned, although it may have been woken. Of one in a frame that is not
- * known. */
+/* Whether a wait has not returned, although it may have been woken. */
 static bool is_in_use(const struct parker *parker)
 {
-    return (parker->future.caller && parker->future.state) || is_waited_for(parker);
+    return ci_leaf_is_in_use(&parker->future) || is_waited_for(parker);
 }
 
 void coir_parker_done(coir_parker *opaque)
