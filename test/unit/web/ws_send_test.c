@@ -36,17 +36,23 @@ static int send_many(void *arg)
     return 0;
 }
 
-static int send_from_many_tasks(coir_ws *ws)
+/* On all workers. */
+static void start_senders(coir_scope *scope, struct sender *senders, coir_ws *ws, coir_task_fn *fn)
 {
-    struct sender senders[SENDERS];
-    COIR_SCOPE(scope);
     int workers = (int)coir_worker_count(coir_runtime_current());
     for (int i = 0; i < SENDERS; i++) {
         coir_go_options go = COIR_GO_OPTIONS;
         senders[i] = (struct sender){ws, i};
         go.place = COIR_ON_WORKER(i % workers);
-        CHECK_EQ(coir_go_with(scope, &go, send_many, &senders[i]), 0);
+        CHECK_EQ(coir_go_with(scope, &go, fn, &senders[i]), 0);
     }
+}
+
+static int send_from_many_tasks(coir_ws *ws)
+{
+    struct sender senders[SENDERS];
+    COIR_SCOPE(scope);
+    start_senders(scope, senders, ws, send_many);
     return coir_scope_wait(scope);
 }
 
@@ -308,13 +314,7 @@ static int send_parts_and_receive(coir_ws *ws)
 {
     struct sender senders[SENDERS];
     COIR_SCOPE(scope);
-    int workers = (int)coir_worker_count(coir_runtime_current());
-    for (int i = 0; i < SENDERS; i++) {
-        coir_go_options go = COIR_GO_OPTIONS;
-        senders[i] = (struct sender){ws, i};
-        go.place = COIR_ON_WORKER(i % workers);
-        CHECK_EQ(coir_go_with(scope, &go, send_parts_to_the_end, &senders[i]), 0);
-    }
+    start_senders(scope, senders, ws, send_parts_to_the_end);
     int rc = receive_all_messages(ws);
     COIR_DEADLINE(coir_in(10 * COIR_S));
     CHECK_EQ(coir_scope_wait(scope), 0);
