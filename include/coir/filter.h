@@ -31,8 +31,8 @@ typedef struct coir_filter_kind {
     ssize_t (*write)(const void *buf, size_t len, int *events, void *arg);
 
     /* Hands what is kept to the transport: 0 when nothing is left, -EAGAIN, or a negative error,
-     * after which it is not called again. Called after each read and write, and whenever the
-     * transport takes bytes again. */
+     * after which it is not called again, and the stream's writes fail, with write's error or this
+     * one. Called after each read and write, and whenever the transport takes bytes again. */
     int (*flush)(void *arg);
 
     /* Whether a read would return something other than -EAGAIN; as `read` otherwise. */

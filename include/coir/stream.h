@@ -143,7 +143,8 @@ COIR_API coir_case coir_case_stream(coir_stream *stream, int events);
 
 /* Ends the writing direction of a stream. The peer reads the end of the stream; reading goes on.
  * Suspends: no.  Threads: owner.
- * Errors: -ENOTCONN; -EOPNOTSUPP a pipe that is read from; -EINVAL no stream. */
+ * Errors: -ENOTCONN; -EOPNOTSUPP a pipe that is read from; -EINVAL no stream; of a filter
+ * (coir/filter.h): what it returns. */
 COIR_API int coir_shutdown_write(coir_stream *stream);
 
 /* Limits how long the peer may keep a stream waiting. `events` names the directions that are

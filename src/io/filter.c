@@ -49,7 +49,7 @@ struct filter {
     struct ci_op can_read, can_write; /* polls of the transport; armed while pending */
     struct ci_timer again;            /* started: it was ready TRIES_MOST times in a row */
     bool unsent;                      /* flush has answered -EAGAIN */
-    bool failed;                      /* flush has failed: it is not called again */
+    int failed;                       /* flush's error: it is not called again; 0: none */
     bool closed;                      /* a poll that completes late is ignored */
     bool trying, freed;               /* try_all_again runs, and is to free the filter (5) */
     struct ci_linger linger;
@@ -136,7 +136,7 @@ static void flush(struct filter *filter)
         return;
     int rc = filter->kind.flush(filter->arg);
     filter->unsent = rc == -EAGAIN;
-    filter->failed = rc < 0 && rc != -EAGAIN;
+    filter->failed = rc == -EAGAIN ? 0 : rc;
 }
 
 /* Sends what is kept, now and whenever the transport takes more. */
@@ -181,6 +181,23 @@ static ssize_t write_from(struct filter *filter, const struct iovec *iov, int co
     return done ? done : n;
 }
 
+static ssize_t write_unless_kept(struct filter *filter, const struct iovec *iov, int count,
+                                 int *events)
+{
+    if (filter->unsent)
+        return -EAGAIN;
+    ssize_t n = write_from(filter, iov, count, events);
+    return filter->failed && (n >= 0 || n == -EAGAIN) ? filter->failed : n;
+}
+
+static bool is_writable(struct filter *filter, int *events)
+{
+    if (filter->failed)
+        return true; /* a write fails at once */
+    return !filter->unsent &&
+           (!filter->kind.writable || filter->kind.writable(events, filter->arg));
+}
+
 static int events_now(struct filter *filter, const struct ci_op *op, int *events)
 {
     int found = 0, wanted = 0;
@@ -192,8 +209,7 @@ static int events_now(struct filter *filter, const struct ci_op *op, int *events
     }
     if (op->events & COIR_WRITE) {
         int wants = COIR_WRITE;
-        if (!filter->unsent &&
-            (!filter->kind.writable || filter->kind.writable(&wants, filter->arg)))
+        if (is_writable(filter, &wants))
             found |= COIR_WRITE;
         wanted |= wants;
     }
@@ -218,7 +234,7 @@ static bool attempt(struct filter *filter, struct ci_op *op, int *events)
     case CI_OP_WRITE:
     case CI_OP_WRITEV:
         *events = COIR_WRITE;
-        n = filter->unsent ? -EAGAIN : write_from(filter, iov, count, events);
+        n = write_unless_kept(filter, iov, count, events);
         break;
     default:
         n = events_now(filter, op, events);
@@ -360,7 +376,7 @@ static int shutdown_write(coir_stream *stream)
     if ((rc = filter->kind.end(filter->arg)) < 0)
         return rc;
     send_kept(filter);
-    return 0;
+    return filter->failed;
 }
 
 static int address(const coir_stream *stream, bool peer, struct sockaddr_storage *ret_address,

@@ -278,6 +278,22 @@ TEST_SIM(errors_of_the_filter_are_the_streams)
     close_pair(&pair);
 }
 
+TEST_SIM(when_what_is_kept_cannot_be_sent_every_write_fails)
+{
+    struct mask mask = {.ahead = -1};
+    coir_stream *peer, *stream;
+    CHECK_EQ(coir_duplex(1, &mask.transport, &peer), 0);
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, mask.transport, &stream), 0);
+    CHECK_EQ(coir_write(stream, "0123456789abcdef", 16), MASK_ROOM - 1);
+    coir_close(peer); /* what the filter keeps is never sent */
+    CHECK_EQ(coir_write(stream, "z", 1), -EPIPE);
+    CHECK_EQ(coir_stream_wait(stream, COIR_WRITE), COIR_WRITE);
+    CHECK_EQ(coir_write_all(stream, text, sizeof text), -EPIPE);
+    CHECK_EQ(coir_shutdown_write(stream), -EPIPE);
+    coir_close(stream);
+    CHECK_EQ(mask.frees, 1);
+}
+
 TEST_SIM(a_filter_may_stand_on_a_filter)
 {
     struct pair pair;
