@@ -342,7 +342,8 @@ static size_t add_method(char *text, size_t size, size_t len, const char *method
 {
     size_t n = strlen(method);
     for (size_t at = 0; at + n <= len; at++) /* said already? */
-        if (memcmp(text + at, method, n) == 0 && (at + n == len || text[at + n] == ','))
+        if ((at == 0 || text[at - 1] == ' ') && memcmp(text + at, method, n) == 0 &&
+            (at + n == len || text[at + n] == ','))
             return len;
     size_t comma = len ? 2 : 0;
     if (len + comma + n >= size)

@@ -178,6 +178,21 @@ TEST(a_call_without_its_arguments_is_refused)
     coir_router_free(NULL);
 }
 
+TEST(allow_lists_each_method_once)
+{
+    static const struct route some[] = {{"DISPATCH", "/a", hello},
+                                        {"PATCH", "/a", hello},
+                                        {"GET", "/a", hello},
+                                        {"GET", "/{b}", hello},
+                                        {0}};
+    coir_router *router = make_router(some);
+    char text[64];
+    size_t len = ci_router_allow(router, "/a", 2, text, sizeof text);
+    CHECK_EQ(len, strlen(text));
+    CHECK(strcmp(text, "DISPATCH, PATCH, GET, HEAD, OPTIONS") == 0);
+    coir_router_free(router);
+}
+
 /* The same is found where method and path lie apart, where they lie in a line as in a request, and
  * where it is no space that is between them. */
 static const struct ci_route *match(const coir_router *router, const char *method, const char *path,
