@@ -254,6 +254,8 @@ int coir_stream_set_timeout(coir_stream *stream, int events, coir_time timeout, 
             timed->directions[i].timeout = timeout;
             timed->directions[i].rate_min = rate_min ? rate_min : COIR_UNLIMITED;
             timed->directions[i].pace.behind = 0;
+            if (timed->directions[i].waiting)
+                timed->directions[i].since = ci_loop_update_now(&stream->worker->loop);
         }
     return 0;
 }

@@ -176,7 +176,7 @@ static int read_answer(struct handshake *handshake, coir_stream *stream,
 static int shake_hands(struct handshake *handshake, struct ci_http_worker *http,
                        coir_stream *stream, coir_ws **ret_ws)
 {
-    struct ci_ws_answer answer;
+    struct ci_ws_answer answer = {0};
     draw_key(handshake);
     int rc = write_request(handshake);
     if (rc == 0)

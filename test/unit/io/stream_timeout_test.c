@@ -311,6 +311,23 @@ TEST_SIM(a_wait_that_is_withdrawn_counts_and_loses_nothing)
     close_both();
 }
 
+/* The call waits on under the limit at which it began; what follows is on the new account. */
+TEST_SIM(a_limit_that_is_set_during_a_wait_begins_the_account_anew)
+{
+    COIR_HANDLE(reader);
+    COIR_SERVING_SCOPE(scope);
+    coir_go_options go = COIR_GO_OPTIONS;
+    go.handle = reader;
+    open_both();
+    CHECK_EQ(coir_stream_set_timeout(t.near, COIR_READ, COIR_S, 1), 0);
+    CHECK_EQ(coir_go_with(scope, &go, read_one, NULL), 0);
+    CHECK_EQ(coir_sleep_for(900 * COIR_MS), 0);
+    CHECK_EQ(coir_stream_set_timeout(t.near, COIR_READ, 10 * COIR_S, 1), 0);
+    CHECK_EQ(coir_join(reader), -ETIMEDOUT);
+    expect_about(time_of_read(-ETIMEDOUT), 9900 * COIR_MS);
+    close_both();
+}
+
 TEST_SIM(a_close_ends_the_waits)
 {
     COIR_HANDLE(reader);
