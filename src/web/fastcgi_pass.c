@@ -43,7 +43,7 @@ struct pass {
 
     char *head_bytes; /* CI_HTTP_BUFFER bytes */
     size_t head_have, head_len;
-    const char *redirect; /* where X-Accel-Redirect leads; or NULL */
+    const char *redirect; /* where X-Accel-Redirect leads, in the request's arena; or NULL */
     bool keeps;           /* the connection is fit for another request */
 
     size_t own_len; /* of the handler's fields, before the script's */
@@ -309,11 +309,13 @@ static bool survives_redirect(const char *name)
 static int add_fields(struct pass *pass, const struct ci_cgi_head *head)
 {
     char *bytes = pass->head_bytes;
+    struct ci_arena *arena = &pass->exchange->arena;
     for (uint32_t i = 0; i < head->field_count; i++) {
         struct ci_span name = head->fields[i].name, value = head->fields[i].value;
         bytes[name.at + name.len] = bytes[value.at + value.len] = '\0';
-        if (is(bytes + name.at, "x-accel-redirect"))
-            pass->redirect = bytes + value.at;
+        if (is(bytes + name.at, "x-accel-redirect") &&
+            !(pass->redirect = ci_arena_copy(arena, bytes + value.at, value.len)))
+            return -ENOMEM;
     }
     for (uint32_t i = 0; i < head->field_count; i++) {
         const char *name = bytes + head->fields[i].name.at,
@@ -488,33 +490,27 @@ static int answer_failure(struct pass *pass, int rc)
                              ci_http1_reason(pass->status));
 }
 
-static int run(struct pass *pass)
+/* It may be to another script, which takes buffers of its own. */
+static int follow_redirect(struct pass *pass)
 {
-    int rc = read_chunks(pass);
-    if (rc == 0)
-        rc = talk(pass);
-    if (rc < 0)
-        return answer_failure(pass, rc);
-    if (!pass->redirect)
-        return 0;
     if (!pass->client->options.internal)
         return answer_failure(pass, blame(pass, -COIR_EPROTOCOL, 502,
                                           "it sends X-Accel-Redirect, and there are no internal "
                                           "routes (coir_fastcgi_options.internal)"));
-    rc = ci_redirect(pass->req, pass->res, pass->client->options.internal, pass->redirect);
+    int rc = ci_redirect(pass->req, pass->res, pass->client->options.internal, pass->redirect);
     if (rc == -COIR_EPROTOCOL && !pass->res->begun)
         return answer_failure(pass, blame(pass, rc, 502, "its X-Accel-Redirect is not valid"));
     return rc;
 }
 
-static int pass_with_buffers(struct pass *pass)
+static int talk_with_buffers(struct pass *pass)
 {
     int rc = -ENOMEM;
     pass->out.bytes = ci_pool_take(pass->buffers);
     pass->in = ci_pool_take(pass->buffers);
     pass->head_bytes = ci_pool_take(pass->buffers);
-    if (pass->out.bytes && pass->in && pass->head_bytes)
-        rc = run(pass);
+    if (pass->out.bytes && pass->in && pass->head_bytes && (rc = read_chunks(pass)) == 0)
+        rc = talk(pass);
     if (pass->out.bytes)
         ci_pool_give(pass->buffers, pass->out.bytes);
     if (pass->in)
@@ -522,6 +518,14 @@ static int pass_with_buffers(struct pass *pass)
     if (pass->head_bytes)
         ci_pool_give(pass->buffers, pass->head_bytes);
     return rc;
+}
+
+static int run(struct pass *pass)
+{
+    int rc = talk_with_buffers(pass);
+    if (rc < 0)
+        return answer_failure(pass, rc);
+    return pass->redirect ? follow_redirect(pass) : 0;
 }
 
 int coir_fastcgi_pass(coir_fastcgi *client, coir_request *req, coir_response *res,
@@ -551,5 +555,5 @@ int coir_fastcgi_pass(coir_fastcgi *client, coir_request *req, coir_response *re
         pass.own_len = res->extra_len;
         pass.own_type = res->has_type;
     }
-    return pass_with_buffers(&pass);
+    return run(&pass);
 }

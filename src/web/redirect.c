@@ -1,7 +1,6 @@
 /* See redirect.h. */
 #include "web/redirect.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "proto/characters.h"
@@ -16,17 +15,14 @@ static bool is_target(const char *uri, const char *path_end, const char *end)
 int ci_redirect(coir_request *req, coir_response *res, const coir_router *router, const char *uri)
 {
     struct ci_exchange *exchange = req->exchange;
-    const char *copy = ci_arena_copy(&exchange->arena, uri, strlen(uri));
-    if (!copy)
-        return -ENOMEM;
-    const char *end = copy + strlen(copy), *question = strchr(copy, '?'),
+    const char *end = uri + strlen(uri), *question = strchr(uri, '?'),
                *path_end = question ? question : end;
-    if (exchange->target.redirected || !is_target(copy, path_end, end))
+    if (exchange->target.redirected || !is_target(uri, path_end, end))
         return -COIR_EPROTOCOL;
     exchange->target =
-        (struct ci_http_target){copy, question ? question + 1 : end, (size_t)(path_end - copy),
+        (struct ci_http_target){uri, question ? question + 1 : end, (size_t)(path_end - uri),
                                 question ? (size_t)(end - question - 1) : 0, true};
-    ci_router_match(router, "GET", 3, copy, exchange->target.path_len, &exchange->match);
+    ci_router_match(router, "GET", 3, uri, exchange->target.path_len, &exchange->match);
     const struct ci_route *route = exchange->match.route;
     return route ? route->handler(req, res, route->arg)
                  : coir_respond_text(res, 404, "404 Not Found\n");

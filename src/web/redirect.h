@@ -5,8 +5,9 @@
 #include "web/exchange.h"
 
 /* Calls the handler that `router` has for GET and the path of `uri`, a path with or without a
- * query, and returns what it returns; 404 where there is none. An answer is redirected once:
- * otherwise, and where `uri` is not valid, -COIR_EPROTOCOL. Suspends. */
+ * query, and returns what it returns; 404 where there is none. `uri` is read until the request has
+ * ended. An answer is redirected once: otherwise, and where `uri` is not valid, -COIR_EPROTOCOL.
+ * Suspends. */
 int ci_redirect(coir_request *req, coir_response *res, const coir_router *router, const char *uri);
 
 #endif

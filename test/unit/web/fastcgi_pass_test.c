@@ -1,5 +1,8 @@
 /* Requests that are answered by an application: streamed both ways, right when it lies, is slow or
  * dies, and aborted when the client has left. */
+#include "task/current.h"
+#include "web/worker.h"
+
 #include "fastcgi.h"
 #include "sys/misuse.h"
 
@@ -634,6 +637,42 @@ TEST_SIM(a_body_is_promised_only_where_it_is_sent)
     CHECK_EQ(coir_route(internal, "GET", "/again", pass_on, NULL), 0);
     fcgi_options.internal = internal;
     with_application(redirect_then_tell, post_to_both);
+    coir_router_free(internal);
+}
+
+static size_t buffers_in_handler, buffers_in_redirect;
+
+static size_t buffers_live(void)
+{
+    return ci_http_worker_of(ci_worker_current)->buffers.live;
+}
+
+static int count_and_deliver(coir_request *req, coir_response *res, void *arg)
+{
+    buffers_in_redirect = buffers_live();
+    return deliver(req, res, arg);
+}
+
+static int note_and_redirect(struct fcgi_request *request)
+{
+    buffers_in_handler = buffers_live();
+    return redirect(request);
+}
+
+static void follow_once(void)
+{
+    CHECK_EQ(status(ask(GET("/?/files/a?who=me"))), 200);
+    CHECK_EQ(buffers_in_redirect + 3, buffers_in_handler);
+}
+
+/* In fixed memory a request has three. */
+TEST_SIM(a_redirect_begins_when_the_first_scripts_buffers_are_given_back)
+{
+    coir_router *internal;
+    CHECK_EQ(coir_router_new(&internal), 0);
+    CHECK_EQ(coir_route(internal, "GET", "/files/{name}", count_and_deliver, NULL), 0);
+    fcgi_options.internal = internal;
+    with_application(note_and_redirect, follow_once);
     coir_router_free(internal);
 }
 

@@ -1,8 +1,6 @@
 /* A redirect inside of the server: another handler answers, once, and sees the other path. */
 #include "web/redirect.h"
 
-#include <stdio.h>
-
 #include "client.h"
 
 static coir_router *inside;
@@ -26,10 +24,7 @@ static int again(coir_request *req, coir_response *res, void *arg)
 static int redirect(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
-    char to[100]; /* copied: it may go */
-    snprintf(to, sizeof to, "%s", coir_request_query_value(req, "to"));
-    int rc = ci_redirect(req, res, inside, to);
-    memset(to, 'x', sizeof to);
+    int rc = ci_redirect(req, res, inside, coir_request_query_value(req, "to"));
     return rc == -COIR_EPROTOCOL ? coir_respond_text(res, 502, "bad") : rc;
 }
 
