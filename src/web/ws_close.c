@@ -69,7 +69,11 @@ static int close_within(coir_ws *ws, int code, const char *reason)
     int rc = say_close(ws, code, reason);
     if (rc == 0 || rc == -EPIPE)
         rc = ws->receiving ? end_elsewhere(ws) : wait_for_end(ws);
-    return coir_deadline_passed(limit) ? -ETIMEDOUT : rc;
+    if (!coir_deadline_passed(limit))
+        return rc;
+    if (!ws->receiving)
+        ci_ws_end(ws, CI_WS_NO_CLOSE, -ETIMEDOUT);
+    return -ETIMEDOUT;
 }
 
 static bool reason_is_valid(const char *reason)

@@ -37,10 +37,28 @@ static int beside(coir_request *req, coir_response *res, void *arg)
     return 0;
 }
 
+/* The peer never answers the close frame. */
+static int in_vain(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    coir_ws_options options = COIR_WS_OPTIONS;
+    options.close_timeout = COIR_S;
+    int rc = coir_ws_accept_with(req, res, &options, &ws);
+    if (rc < 0)
+        return rc;
+    CHECK_EQ(coir_ws_close(ws, 1000, NULL), -ETIMEDOUT);
+    CHECK_EQ(coir_ws_close_code(ws), 1006);
+    CHECK_EQ(receive(ws), -ETIMEDOUT);
+    CHECK_EQ(coir_ws_close(ws, 1000, NULL), -ETIMEDOUT);
+    return 0;
+}
+
 static int serve(void *arg)
 {
     (void)arg;
-    static const struct route routes[] = {{"GET", "/both", both}, {"GET", "/beside", beside}, {0}};
+    static const struct route routes[] = {
+        {"GET", "/both", both}, {"GET", "/beside", beside}, {"GET", "/ws", in_vain}, {0}};
     return serve_routes(routes, NULL);
 }
 
@@ -74,4 +92,14 @@ TEST_SERVER(a_close_beside_a_receive)
     CHECK_EQ(coir_ws_close_code(ws), 4003);
     CHECK_EQ(coir_ws_close(ws, 1000, NULL), 0);
     coir_ws_free(ws);
+}
+
+TEST_SERVER(a_close_that_is_not_answered_in_time_ends_the_connection)
+{
+    coir_stream *stream = dial_ws(WS_REQUEST);
+    coir_time start = coir_now();
+    CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
+    CHECK_EQ(read_frame(stream), -1);
+    CHECK(coir_now() - start < 2 * COIR_S); /* close_timeout is 1 s */
+    coir_close(stream);
 }
