@@ -5,7 +5,8 @@
  *    the end of the parker, or of the runtime.
  * 2. `notified` keeps a wake-up that came before the wait. A wake-up that comes during the wait
  * takes the runnable out of the cell and wakes it, by a message where the parker is another
- * worker's: so a wait is woken once. No runnable waits in a parker that ends.
+ * worker's: so a wait is woken once. Where another member has won its coir_any the wake-up is kept,
+ * and the wait will be withdrawn. No runnable waits in a parker that ends.
  *
  * Cells come from malloc: the last waker may be dropped by a foreign thread after the runtime was
  * freed.
@@ -159,7 +160,7 @@ static bool notify(struct cell *cell)
 {
     if (!cell->parker || cell->notified)
         return false;
-    if (!cell->runnable) {
+    if (!cell->runnable || !ci_claim(cell->runnable, &cell->parker->future)) {
         cell->notified = true;
         return false;
     }
@@ -312,12 +313,14 @@ static coir_future *park_poll(coir_future *future)
         return ci_leaf_complete(worker, future);
     }
     ci_lock_take(&cell->wakers->lock);
-    bool notified = cell->notified;
-    cell->notified = false;
+    bool notified = cell->notified, taken = notified && ci_claim(worker->runnable, future);
+    cell->notified = notified && !taken;
     ci_check(!cell->runnable, "waker.c 2");
     if (!notified)
         cell->runnable = parker->runnable = ci_leaf_suspend(worker, future);
     ci_lock_give(&cell->wakers->lock);
+    if (notified)
+        future->result = taken ? 0 : -ECANCELED; /* or another case has won the select */
     return notified ? ci_leaf_complete(worker, future) : NULL;
 }
 

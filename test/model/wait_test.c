@@ -232,6 +232,41 @@ TEST(event_against_suspension)
                               0});
 }
 
+/* A wake-up that comes while another case happens is kept. */
+static int select_beside_an_event(void *arg)
+{
+    coir_parker parker;
+    (void)arg;
+    CHECK_EQ(coir_parker_init(&parker), 0);
+    waker = coir_parker_waker(&parker);
+    __atomic_store_n(&count, 1, __ATOMIC_RELEASE);
+    coir_case waits[] = {coir_case_parker(&parker), coir_case_event(&event)};
+    if (coir_select_in_order(waits, 2) == 1)
+        CHECK_EQ(coir_parker_wait(&parker), 0);
+    coir_parker_done(&parker);
+    return coir_event_wait(&event);
+}
+
+static void wake_once(void)
+{
+    while (!__atomic_load_n(&count, __ATOMIC_ACQUIRE))
+        model_pause();
+    coir_waker_wake(waker);
+}
+
+TEST(waker_against_another_case)
+{
+    model_run(&(struct model){"waker against another case",
+                              1,
+                              PREEMPTIONS,
+                              reset,
+                              select_beside_an_event,
+                              {wake_once, set_event},
+                              no_check,
+                              0,
+                              0});
+}
+
 /* ---- channels ---- */
 
 static int send_42(void *arg)

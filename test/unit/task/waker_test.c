@@ -179,3 +179,59 @@ TEST_REAL(a_second_wait_leaves_the_wake_up_of_the_first)
     wait_twice(true);
     wait_twice_behind_a_future();
 }
+
+/* ---- a wake-up of a case that does not happen ---- */
+
+struct chosen {
+    coir_parker parker;
+    coir_waker waker;
+    coir_channel *channel;
+};
+
+/* Both cases can happen before the select runs again. */
+static int wake_and_send(void *arg)
+{
+    struct chosen *chosen = arg;
+    int item = 7;
+    coir_waker_wake_by_ref(&chosen->waker);
+    CHECK_EQ(coir_channel_try_send(chosen->channel, &item), 0);
+    return 0;
+}
+
+static int send_and_wake(void *arg)
+{
+    struct chosen *chosen = arg;
+    int item = 7;
+    CHECK_EQ(coir_channel_try_send(chosen->channel, &item), 0);
+    coir_waker_wake_by_ref(&chosen->waker);
+    return 0;
+}
+
+static void select_one(struct chosen *chosen, coir_task_fn *act)
+{
+    int item = 0;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, act, chosen), 0);
+    coir_case waits[] = {coir_case_parker(&chosen->parker), coir_case_recv(chosen->channel, &item)};
+    int which = coir_select_in_order(waits, 2);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    if (which == 0)
+        CHECK_EQ(coir_channel_try_recv(chosen->channel, &item), 0);
+    else
+        CHECK_EQ(coir_parker_wait(&chosen->parker), 0);
+    CHECK_EQ(item, 7);
+}
+
+TEST_SIM(a_case_that_does_not_happen_keeps_its_wake_up)
+{
+    struct chosen chosen;
+    CHECK_EQ(coir_parker_init(&chosen.parker), 0);
+    chosen.waker = coir_parker_waker(&chosen.parker);
+    CHECK_EQ(coir_channel_new(sizeof(int), 1, &chosen.channel), 0);
+    COIR_DEADLINE(coir_in(COIR_S));
+    select_one(&chosen, wake_and_send);
+    select_one(&chosen, send_and_wake);
+    coir_channel_free(chosen.channel);
+    coir_waker_drop(chosen.waker);
+    coir_parker_done(&chosen.parker);
+}
