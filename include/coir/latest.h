@@ -28,6 +28,7 @@ COIR_API int coir_latest_new(size_t size, const void *value, coir_latest **ret_l
 COIR_API void coir_latest_free(coir_latest *latest);
 
 /* Replaces the latest value by a copy of `value`, and wakes every task that waits for a change.
+ * Does nothing once it is closed.
  * Suspends: no.  Threads: any. */
 COIR_API void coir_latest_set(coir_latest *latest, const void *value);
 

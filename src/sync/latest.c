@@ -96,9 +96,11 @@ void coir_latest_set(coir_latest *latest, const void *value)
     struct ci_list granted;
     ci_list_init(&granted);
     lock(latest);
-    memcpy(latest->value, value, latest->size);
-    latest->version++;
-    ci_wait_grant_all(&latest->waiters, 0, &granted);
+    if (!latest->closed) {
+        memcpy(latest->value, value, latest->size);
+        latest->version++;
+        ci_wait_grant_all(&latest->waiters, 0, &granted);
+    }
     ci_lock_give(&latest->lock);
     ci_wait_wake_all(&granted);
 }

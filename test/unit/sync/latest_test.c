@@ -72,6 +72,11 @@ TEST_SIM(a_wait_is_for_another_version)
     coir_latest_close(latest);
     CHECK_EQ(coir_latest_wait(latest, first), 0); /* a value that was not seen comes first */
     CHECK_EQ(coir_latest_wait(latest, 2), -EPIPE);
+    value = 7;
+    coir_latest_set(latest, &value); /* too late: the last value stays the last */
+    CHECK_EQ(coir_latest_wait(latest, 2), -EPIPE);
+    CHECK_EQ(coir_latest_get(latest, &got), 2);
+    CHECK_EQ(got, 6);
     coir_latest_free(latest);
     coir_latest_free(NULL);
 }
