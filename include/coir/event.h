@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 /* An event, initialised with COIR_EVENT_INIT: not set. It may be used from any worker, and from
- * plain threads by the functions that never suspend; once it is used it stays where it is. */
+ * plain threads by the functions that never suspend; once it is used it stays where it is. Who has
+ * seen that it is set, and is the last to wait, may release its memory at once. */
 typedef struct coir_event {
     uint64_t opaque[8];
 } coir_event;

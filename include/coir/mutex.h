@@ -1,7 +1,8 @@
 /* Mutual exclusion between tasks: mutex, shared mutex, condition. They may be used from any worker,
  * and from plain threads by the forms that never suspend, but not from signal handlers. They do not
  * belong to a worker, must not be moved once they are used, and must be free when their memory is
- * released. All are made by setting them to their _INIT. */
+ * released: the last to lock a mutex may do that as soon as it has given it back. All are made by
+ * setting them to their _INIT. */
 #ifndef COIR_MUTEX_H
 #define COIR_MUTEX_H
 

@@ -28,6 +28,17 @@ static void lock(struct event *event)
     ci_check(!event->set || ci_list_empty(&event->waiters), "sync/event.c 1");
 }
 
+/* Who sets it may hold the lock still, and the event be released when this has returned true. */
+static bool is_set(struct event *event)
+{
+    if (!ci_load_relaxed(&event->set))
+        return false;
+    lock(event);
+    bool is_set = event->set;
+    ci_lock_give(&event->lock);
+    return is_set;
+}
+
 static bool start(struct ci_worker *worker, struct ci_wait *wait)
 {
     struct event *event = wait->object;
@@ -66,12 +77,8 @@ static coir_future *make_wait(const coir_case *self, void *op)
 
 static bool try_wait(coir_case *self)
 {
-    struct event *event = event_of(self->object);
-    lock(event); /* who sets it may still hold the lock, and the event be freed after this call */
-    bool is_set = event->set;
-    ci_lock_give(&event->lock);
     self->result = 0;
-    return is_set;
+    return is_set(event_of(self->object));
 }
 
 coir_case coir_case_event(coir_event *event)
@@ -109,8 +116,5 @@ bool coir_event_is_set(const coir_event *event)
 {
     if (!event && CI_MISUSE(-EINVAL, "event is NULL"))
         return false;
-    const struct event *self = (const struct event *)(const void *)event;
-    uint32_t set = ci_load_acquire(&self->set);
-    ci_note_acquire(&self->lock); /* pairs with the give of the lock in coir_event_set */
-    return (int)set;
+    return is_set(event_of((coir_event *)(uintptr_t)event)); /* only its lock is changed */
 }

@@ -18,7 +18,8 @@
  * 2. While a waiter is queued, the mutex is CONTENDED, or a woken waiter has not tried again yet.
  * 3. A waiter loses at most once: the next unlock hands the mutex to it, as it does to every waiter
  *    of a fair mutex.
- * 4. The mutex is unlocked only while it is held.
+ * 4. The mutex is unlocked only while it is held. Who locks it next may release it: so it is made
+ *    FREE by the last store of an unlock, or under its lock, while a waiter or the lock keeps it.
  * 5. Under the lock, after state_of, `state` is OWNED if the calling thread's worker owns the lock.
  */
 #include "sync/mutex.h"
@@ -98,8 +99,9 @@ CI_INLINE bool change_owned(struct mutex *mutex, const struct ci_worker *worker,
 
 /* ---- giving back ---- */
 
-/* With the lock held: frees the mutex, or hands it over. Returns the waiter to wake, or NULL. */
-static struct ci_wait *pass_on(struct mutex *mutex, uint32_t *state)
+/* With the lock held: frees the mutex, or hands it over. Returns the waiter to wake, or NULL: there
+ * is none, and the state is `otherwise`. */
+static struct ci_wait *pass_on(struct mutex *mutex, uint32_t *state, uint32_t otherwise)
 {
     for (struct ci_wait *wait; (wait = ci_wait_first(&mutex->waiters));) {
         bool hand_over = mutex->fair || wait->lost_once;
@@ -116,7 +118,7 @@ static struct ci_wait *pass_on(struct mutex *mutex, uint32_t *state)
             return wait;
         }
     }
-    ci_store(state, FREE);
+    ci_store(state, otherwise);
     return NULL;
 }
 
@@ -136,7 +138,8 @@ static void wake(uint8_t number, struct ci_wait *wait)
     ci_wait_wake(wait);
 }
 
-static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, const void *place)
+/* By way of the queue. False: there is no waiter, and the mutex is HELD. */
+static bool unlock_queued(struct mutex *mutex, const char *call, const void *place)
 {
     ci_own_lock_take(&mutex->lock);
     uint32_t *state = state_of(mutex);
@@ -145,11 +148,20 @@ static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, 
     if (ci_load_relaxed(state) == FREE)
         ci_misused(-EALREADY, "no task has the mutex", call, place);
     ci_check(ci_load_relaxed(state) != FREE, "mutex.c 4");
-    struct ci_wait *next = pass_on(mutex, state);
+    bool mine = state == &mutex->owned;
+    struct ci_wait *next = pass_on(mutex, state, mine ? FREE : HELD);
     uint8_t number = ci_load_relaxed(&mutex->number);
     give_lock(mutex, state);
     if (next)
         wake(number, next);
+    return next || mine;
+}
+
+static CI_NOINLINE void unlock_contended(struct mutex *mutex, const char *call, const void *place)
+{
+    uint32_t state = HELD;
+    while (!unlock_queued(mutex, call, place) && !ci_compare_exchange(&mutex->state, &state, FREE))
+        state = HELD;
 }
 
 /* In a program with TSan. */
@@ -235,7 +247,7 @@ static bool start(struct ci_worker *worker, struct ci_wait *wait)
         if (won)
             ci_holder_set(&mutex->holder, worker->runnable->task);
         else /* another member has won its coir_any: the mutex goes to the next waiter */
-            next = pass_on(mutex, state);
+            next = pass_on(mutex, state, FREE);
     } else if (retrying && worker->runnable->interrupt && !wait->stubborn) {
         wait->future.result = worker->runnable->interrupt;
         if (ci_list_empty(&mutex->waiters)) { /* no waiter is left */
