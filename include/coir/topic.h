@@ -20,7 +20,7 @@ typedef struct coir_topic_options {
     /* [none] called for each copy that is queued: an item may be a pointer to something counted */
     void (*ref)(void *item, void *arg);
     /* [none] called for each copy that will not be received. Neither may suspend, or use the
-     * topic. */
+     * topic or its subscriptions. */
     void (*unref)(void *item, void *arg);
     void *arg;
     bool keep_last; /* [false] the last item is kept: a new subscription begins with it */
