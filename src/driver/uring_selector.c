@@ -4,7 +4,8 @@
  * submitted at once, so that the close that follows closes the file.
  *
  * An edge-triggered registration is a multishot poll. A level-triggered one is a poll that
- * completes once, and is armed again by the next wait.
+ * completes once, and is armed again by the next wait. One that had completed before a wait may
+ * hold no more, so that wait looks again.
  *
  * 1. user_data is descriptor and serial. A descriptor has at most one armed poll; each gets a new
  * serial, so completions of a cancelled one are recognised, and dropped.
@@ -25,6 +26,7 @@ struct registration {
     uint32_t generation, serial;
     uint8_t events, trigger;
     bool used, armed;
+    bool listed;      /* in `completed` */
     bool half_closed; /* the kernel reports that asked or not: only changes are polled for */
 };
 
@@ -34,7 +36,7 @@ struct uring_selector {
     bool wakeup_armed;                  /* without it no wait sleeps */
     struct registration *registrations; /* by descriptor */
     size_t registration_count;
-    coir_fd *completed; /* level-triggered ones that are to be armed again */
+    coir_fd *completed; /* those that the next wait arms again */
     size_t completed_count, completed_room;
     int failed_waits; /* in a row, with an error that may pass */
 };
@@ -57,13 +59,18 @@ static uint64_t user_data_of(const struct uring_selector *uring, coir_fd fd)
     return (uint64_t)uring->registrations[fd].serial << 32 | (uint32_t)fd;
 }
 
+static bool is_edge(const struct registration *registration)
+{
+    return registration->trigger == CI_EDGE || registration->trigger == CI_EXCLUSIVE;
+}
+
 static int arm(struct uring_selector *uring, coir_fd fd)
 {
     struct registration *registration = &uring->registrations[fd];
     struct io_uring_sqe *sqe = get_sqe(uring);
     if (!sqe)
         return -ENOMEM;
-    bool edge = registration->trigger == CI_EDGE || registration->trigger == CI_EXCLUSIVE;
+    bool edge = is_edge(registration);
     ci_check(!registration->armed, "uring_selector.c 1");
     registration->armed = true;
     registration->serial++;
@@ -97,6 +104,13 @@ static int disarm(struct uring_selector *uring, coir_fd fd)
     sqe->flags = IOSQE_CQE_SKIP_SUCCESS;
     end_poll(registration);
     return 0;
+}
+
+/* If it cannot be cancelled it holds its file until it completes by itself. */
+static void stop_poll(struct uring_selector *uring, coir_fd fd)
+{
+    if (disarm(uring, fd) < 0)
+        end_poll(&uring->registrations[fd]);
 }
 
 static int set(struct uring_selector *uring, coir_fd fd, uint32_t generation, unsigned events,
@@ -145,8 +159,7 @@ static void remove_fd(struct ci_selector *selector, coir_fd fd)
     struct uring_selector *uring = self(selector);
     if ((size_t)fd >= uring->registration_count || !uring->registrations[fd].used)
         return;
-    if (disarm(uring, fd) < 0)
-        end_poll(&uring->registrations[fd]); /* it holds its file until it completes by itself */
+    stop_poll(uring, fd);
     ci_ring_submit(&uring->ring);
     uring->registrations[fd].used = false;
 }
@@ -181,12 +194,39 @@ static int add_event(struct ci_ready *ready, int count, const struct ci_ready *e
  * it. */
 static void list_completed(struct uring_selector *uring, coir_fd fd)
 {
-    uring->completed[uring->completed_count++] = fd;
+    struct registration *registration = &uring->registrations[fd];
+    if (!registration->listed)
+        uring->completed[uring->completed_count++] = fd;
+    registration->listed = true;
+}
+
+/* The one that a completion is of; NULL: of none, or of one that was cancelled. */
+static struct registration *registration_of(const struct uring_selector *uring,
+                                            const struct io_uring_cqe *completion)
+{
+    coir_fd fd = (coir_fd)(uint32_t)completion->user_data;
+    if (!completion->user_data || (size_t)fd >= uring->registration_count ||
+        user_data_of(uring, fd) != completion->user_data)
+        return NULL;
+    return &uring->registrations[fd];
+}
+
+/* The result of a completion: of what was found before this wait, what holds still, or 0. An edge
+ * did happen. */
+static int32_t result_now(const struct uring_selector *uring, const struct io_uring_cqe *completion,
+                          bool is_old)
+{
+    const struct registration *registration = registration_of(uring, completion);
+    if (!is_old || !registration || is_edge(registration) || completion->res < 0)
+        return completion->res;
+    struct pollfd now = {.fd = (coir_fd)(uint32_t)completion->user_data,
+                         .events = (short)ci_events_to_poll(registration->events)};
+    return ci_sys_poll(&now, 1, 0) < 0 ? completion->res : now.revents;
 }
 
 /* The event of a completion. False: there is none, or it was not requested. */
 static bool read_completion(struct uring_selector *uring, const struct io_uring_cqe *completion,
-                            struct ci_ready *ret_event)
+                            bool is_old, struct ci_ready *ret_event)
 {
     bool last = !(completion->flags & IORING_CQE_F_MORE);
     if (completion->user_data == wakeup_data) {
@@ -194,22 +234,26 @@ static bool read_completion(struct uring_selector *uring, const struct io_uring_
             arm_wakeup(uring);
         return false;
     }
-    coir_fd fd = (coir_fd)(uint32_t)completion->user_data;
-    if (!completion->user_data || (size_t)fd >= uring->registration_count ||
-        user_data_of(uring, fd) != completion->user_data)
+    struct registration *registration = registration_of(uring, completion);
+    if (!registration)
         return false;
-    struct registration *registration = &uring->registrations[fd];
-    uint32_t events =
-        completion->res < 0 ? COIR_EVENT_ERROR : ci_events_of_poll((uint32_t)completion->res);
+    coir_fd fd = (coir_fd)(uint32_t)completion->user_data;
+    int32_t result = result_now(uring, completion, is_old);
+    uint32_t events = result < 0 ? COIR_EVENT_ERROR : ci_events_of_poll((uint32_t)result);
     bool unasked = events == CI_EVENT_END && !(registration->events & COIR_READ);
+    bool told = events && !unasked;
     *ret_event = (struct ci_ready){fd, registration->generation, events};
     registration->half_closed |= unasked;
     if (last) {
         end_poll(registration);
-        if ((registration->trigger != CI_ONE_SHOT || unasked) && completion->res >= 0)
+        if ((registration->trigger != CI_ONE_SHOT || !told) && result >= 0)
             list_completed(uring, fd);
+    } else if (told && registration->trigger == CI_LEVEL) {
+        list_completed(uring, fd);
+    } else if (told && registration->trigger == CI_ONE_SHOT) {
+        stop_poll(uring, fd);
     }
-    return !unasked;
+    return told;
 }
 
 static void arm_completed(struct uring_selector *uring)
@@ -218,29 +262,41 @@ static void arm_completed(struct uring_selector *uring)
     uring->completed_count = 0;
     for (size_t i = 0; i < count; i++) {
         coir_fd fd = uring->completed[i];
-        const struct registration *registration = &uring->registrations[fd];
-        if (registration->used && !registration->armed && arm(uring, fd) < 0)
+        struct registration *registration = &uring->registrations[fd];
+        registration->listed = false;
+        if (!registration->used || (registration->armed && !registration->half_closed))
+            continue;
+        /* a poll of changes is armed anew to tell what holds */
+        if (disarm(uring, fd) < 0 || arm(uring, fd) < 0)
             list_completed(uring, fd);
     }
+}
+
+/* Takes at most `most` of the completions; returns how many events there are then. */
+static int take_completions(struct uring_selector *uring, uint32_t most, bool are_old,
+                            struct ci_ready *ready, int count, int ready_max)
+{
+    const struct io_uring_cqe *completion;
+    struct ci_ready event;
+    for (; most && count < ready_max && (completion = ci_ring_completion(&uring->ring)); most--) {
+        if (read_completion(uring, completion, are_old, &event))
+            count = add_event(ready, count, &event);
+        ci_ring_seen(&uring->ring);
+    }
+    return count;
 }
 
 static int wait_ready(struct ci_selector *selector, struct ci_ready *ready, int ready_max,
                       coir_time timeout)
 {
     struct uring_selector *uring = self(selector);
-    int count = 0;
+    uint32_t old = ci_ring_completions(&uring->ring);
     arm_completed(uring);
+    int count = take_completions(uring, old, true, ready, 0, ready_max);
     bool wakeup_armed = uring->wakeup_armed || arm_wakeup(uring);
-    bool sleeps = timeout != 0 && wakeup_armed && !ci_ring_completion(&uring->ring);
-    int rc = ci_ring_enter(&uring->ring, sleeps, timeout);
+    int rc = ci_ring_enter(&uring->ring, timeout != 0 && wakeup_armed && !old, timeout);
     bool passes = rc == 0 || rc == -ETIME || rc == -EINTR;
-    const struct io_uring_cqe *completion;
-    struct ci_ready event;
-    while (count < ready_max && (completion = ci_ring_completion(&uring->ring))) {
-        if (read_completion(uring, completion, &event))
-            count = add_event(ready, count, &event);
-        ci_ring_seen(&uring->ring);
-    }
+    count = take_completions(uring, UINT32_MAX, false, ready, count, ready_max);
     if (count || passes)
         uring->failed_waits = 0;
     else if (rc == -EAGAIN || rc == -EBUSY)

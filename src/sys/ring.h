@@ -92,6 +92,12 @@ static inline struct io_uring_cqe *ci_ring_completion(const struct ci_ring *ring
     return &ring->completions[ring->seen & ring->completion_mask];
 }
 
+/* How many there are. */
+static inline uint32_t ci_ring_completions(const struct ci_ring *ring)
+{
+    return ci_load_acquire(ring->completion_tail) - ring->seen; /* as above */
+}
+
 static inline void ci_ring_seen(struct ci_ring *ring)
 {
     ring->seen++;

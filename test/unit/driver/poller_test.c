@@ -70,6 +70,69 @@ TEST(level_triggered)
     on_each(levels);
 }
 
+/* What is ready together is told one by one, and what was read before its turn is not told. */
+static void levels_that_end(const char *name)
+{
+    coir_poller_event event;
+    int others[2];
+    char byte;
+    (void)name;
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, others), 0);
+    for (int once = 0; once <= COIR_ONE_SHOT; once += COIR_ONE_SHOT) {
+        uint64_t told = 0;
+        CHECK_EQ(coir_poller_add(poller, a, 1, COIR_READ | once), 0);
+        CHECK_EQ(coir_poller_add(poller, others[0], 2, COIR_READ | once), 0);
+        CHECK_EQ(wait_one(&event, 0), 0);
+        CHECK_EQ(write(b, "x", 1), 1);
+        CHECK_EQ(write(others[1], "x", 1), 1);
+        CHECK_EQ(wait_one(&event, COIR_S), 1);
+        CHECK_EQ(read(event.token == 1 ? others[0] : a, &byte, 1), 1);
+        CHECK_EQ(write(event.token == 1 ? others[1] : b, "x", 1), 1);
+        for (int i = 0; i < 2; i++, told = event.token) { /* in turn */
+            CHECK_EQ(wait_one(&event, once && i ? 0 : COIR_S), once && i ? 0 : 1);
+            CHECK(event.token != told || once);
+        }
+        CHECK_EQ(coir_poller_modify(poller, a, 1, COIR_READ | once), 0);
+        CHECK_EQ(coir_poller_modify(poller, others[0], 2, COIR_READ | once), 0);
+        CHECK_EQ(wait_one(&event, COIR_S), 1);
+        CHECK_EQ(read(a, &byte, 1), 1);
+        CHECK_EQ(read(others[0], &byte, 1), 1);
+        CHECK_EQ(wait_one(&event, 0), 0);
+        CHECK_EQ(coir_poller_remove(poller, a), 0);
+        CHECK_EQ(coir_poller_remove(poller, others[0]), 0);
+    }
+    close(others[0]);
+    close(others[1]);
+}
+
+/* What was told as a level is told once more, and once, when it is changed. */
+static void a_level_that_becomes_one_shot(const char *name)
+{
+    coir_poller_event event;
+    int others[2];
+    (void)name;
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, others), 0);
+    CHECK_EQ(write(b, "x", 1), 1);
+    CHECK_EQ(coir_poller_add(poller, a, 1, COIR_READ), 0);
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK_EQ(coir_poller_modify(poller, a, 2, COIR_READ | COIR_ONE_SHOT), 0);
+    CHECK_EQ(coir_poller_add(poller, others[0], 3, COIR_READ), 0);
+    CHECK_EQ(coir_poller_remove(poller, others[0]), 0); /* it submits, on io_uring */
+    CHECK_EQ(wait_one(&event, COIR_S), 1);
+    CHECK_EQ(event.token, 2);
+    CHECK_EQ(wait_one(&event, 0), 0);
+    CHECK_EQ(wait_one(&event, 0), 0);
+    CHECK_EQ(coir_poller_remove(poller, a), 0);
+    close(others[0]);
+    close(others[1]);
+}
+
+TEST(a_level_that_holds_no_more_is_no_event)
+{
+    on_each(levels_that_end);
+    on_each(a_level_that_becomes_one_shot);
+}
+
 static void edges(const char *name)
 {
     coir_poller_event event;
@@ -132,6 +195,51 @@ static void end_of_the_peer(const char *name)
     CHECK_EQ(wait_one(&event, COIR_S), 1);
     CHECK_EQ(event.events, COIR_READ);
     CHECK_EQ(coir_poller_remove(poller, a), 0);
+}
+
+static void empty(int fd)
+{
+    char bytes[4096];
+    while (read(fd, bytes, sizeof bytes) > 0)
+        continue;
+}
+
+static void fill(int fd)
+{
+    static const char bytes[4096];
+    while (write(fd, bytes, sizeof bytes) > 0)
+        continue;
+}
+
+/* Room for what is written to a peer that will send no more. */
+static void room_at_a_half_closed_peer(const char *name)
+{
+    coir_poller_event event;
+    (void)name;
+    CHECK_EQ(shutdown(b, SHUT_WR), 0);
+    fill(a);
+    CHECK_EQ(coir_poller_add(poller, a, 7, COIR_WRITE), 0);
+    CHECK_EQ(wait_one(&event, 10 * COIR_MS), 0);
+    empty(b);
+    for (int i = 0; i < 1000; i++) { /* as long as it holds */
+        CHECK_EQ(wait_one(&event, COIR_S), 1);
+        CHECK_EQ(event.events, COIR_WRITE);
+    }
+    fill(a);
+    CHECK_EQ(wait_one(&event, 10 * COIR_MS), 0);
+    CHECK_EQ(coir_poller_modify(poller, a, 7, COIR_WRITE | COIR_ONE_SHOT), 0);
+    CHECK_EQ(wait_one(&event, 10 * COIR_MS), 0);
+    for (int i = 0; i < 2; i++) { /* once */
+        empty(b);
+        CHECK_EQ(wait_one(&event, 10 * COIR_MS), 1 - i);
+        fill(a);
+    }
+    CHECK_EQ(coir_poller_remove(poller, a), 0);
+}
+
+TEST(room_at_a_half_closed_peer_is_told_as_asked)
+{
+    on_each(room_at_a_half_closed_peer);
 }
 
 TEST(the_end_of_the_peer_is_something_to_read)
