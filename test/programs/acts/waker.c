@@ -59,7 +59,7 @@ static coir_case park_case(struct wait *wait)
 static int park_until_all(struct actor *actor, struct mailbox *box)
 {
     const struct mail *mail = actor->act->own;
-    struct wait wait = {call_park, park_op, park_case, .keeps = true, .object = &box->parker};
+    struct wait wait = {call_park, park_op, park_case, .object = &box->parker};
     for (;;) {
         bool last = __atomic_load_n(&mail->waking, __ATOMIC_ACQUIRE) == 0;
         box->taken = __atomic_load_n(&box->posts, __ATOMIC_ACQUIRE);
