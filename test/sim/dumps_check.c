@@ -78,6 +78,18 @@ static bool has_moved(const struct wanted *wanted)
     return wanted->object && object_of(wanted)->moves != wanted->moves;
 }
 
+/* Whether all tasks of the scope that is waited for have ended, which the scope hears later. */
+static bool are_over(const struct task *task)
+{
+    const void *scope = object_of(&task->wait)->address;
+    for (int i = 0; i < TASKS_MOST; i++) {
+        const struct task *child = &after->run.tasks[i];
+        if (child->scope == scope && (child->life == SPAWNED || child->life == BEGUN))
+            return false;
+    }
+    return true;
+}
+
 /* Whether something may have let the task go. */
 static bool may_be_ready(const struct task *task)
 {
@@ -86,6 +98,8 @@ static bool may_be_ready(const struct task *task)
         after->run.tasks[task->number].until <= now || has_moved(&task->wait))
         return true;
     if (task->wait.what == A_TASK && after->run.tasks[task->joined].life == ENDED)
+        return true;
+    if (task->wait.what == TASKS && are_over(task))
         return true;
     for (int i = 0; i < task->member_count; i++)
         if (has_moved(&task->members[i]))
