@@ -31,6 +31,15 @@ static void release(void *memory, size_t size, void *arg)
     ci_free(&ci_system_allocator, memory, size);
 }
 
+/* The oldest dead node of that name that no other has taken over. NULL: none. */
+static struct ci_node *find_dead(const struct ci_world *world, const char *name)
+{
+    struct ci_node *node = world->nodes;
+    while (node && !(node->dead && node->number && strcmp(node->name, name) == 0))
+        node = node->next;
+    return node;
+}
+
 struct ci_node *ci_world_add_node(struct ci_world *world, const char *name)
 {
     struct ci_node *node = calloc(1, sizeof *node);
@@ -39,13 +48,13 @@ struct ci_node *ci_world_add_node(struct ci_world *world, const char *name)
     node->world = world;
     node->allocator = (coir_allocator)COIR_ALLOCATOR(allocate, release, node);
     snprintf(node->name, sizeof node->name, "%s", name);
-    for (struct ci_node *before = world->nodes; before; before = before->next)
-        if (before->dead && before->number && strcmp(before->name, node->name) == 0) {
-            node->number = before->number;
-            node->disk = before->disk;
-            before->number = 0;
-            before->disk = NULL;
-        }
+    struct ci_node *before = find_dead(world, node->name);
+    if (before) {
+        node->number = before->number;
+        node->disk = before->disk;
+        before->number = 0;
+        before->disk = NULL;
+    }
     if (!node->number)
         node->number = ++world->node_count;
     if (!node->disk)

@@ -24,8 +24,8 @@ struct ci_node {
     char name[64];
 };
 
-/* Adds a node. It takes over the address and the disk of a dead node of that name. NULL: out of
- * memory. */
+/* Adds a node. It takes over the address and the disk of the oldest dead node of that name. NULL:
+ * out of memory. */
 struct ci_node *ci_world_add_node(struct ci_world *world, const char *name);
 
 /* The node loses power (disk.h says what becomes of its disk). Its files, address and name go to

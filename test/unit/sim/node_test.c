@@ -25,6 +25,23 @@ TEST(a_dead_host_leaves_its_address_and_its_disk)
     net_close(&net);
 }
 
+TEST(of_several_dead_hosts_of_a_name_each_is_replaced_once)
+{
+    struct net net;
+    net_open(&net, 1);
+    struct ci_node *twin = ci_world_add_node(&net.world, "a");
+    int numbers[] = {net.a->number, twin->number};
+    struct ci_disk *disks[] = {net.a->disk, twin->disk};
+    ci_world_kill(&net.world, net.a);
+    ci_world_kill(&net.world, twin);
+    for (int i = 0; i < 2; i++) { /* the oldest first */
+        const struct ci_node *next = ci_world_add_node(&net.world, "a");
+        CHECK_EQ(next->number, numbers[i]);
+        CHECK(next->disk == disks[i]);
+    }
+    net_close(&net);
+}
+
 TEST(memory_is_counted_and_refused)
 {
     struct net net;
