@@ -70,7 +70,8 @@ void ci_world_kill(struct ci_world *world, struct ci_node *node)
 {
     ci_world_trace(world, node, "power lost");
     node->dead = node->crashed = true;
-    ci_disk_lose_power(world, node);
+    if (node->disk)
+        ci_disk_lose_power(world, node);
 }
 
 void ci_world_free_nodes(struct ci_world *world)

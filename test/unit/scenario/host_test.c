@@ -87,6 +87,24 @@ TEST(one_of_the_same_name_has_the_disk_of_the_one_before)
     CHECK_EQ(coir_sim_run(&options, replace, NULL, NULL), 0);
 }
 
+static int crash_after_replacement(coir_sim *sim, void *arg)
+{
+    static int ended;
+    (void)arg;
+    coir_host *first = coir_sim_host(sim, "one", sleep_long, &ended);
+    coir_sim_crash(sim, first);
+    CHECK_EQ(coir_sim_host_main(sim, "one", write_file, NULL), 0);
+    coir_sim_crash(sim, first); /* has nothing left to lose */
+    CHECK_EQ(coir_sim_host_main(sim, "one", read_file, NULL), 0);
+    return 0;
+}
+
+TEST(a_crash_of_one_that_was_replaced_does_not_touch_the_disk)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    CHECK_EQ(coir_sim_run(&options, crash_after_replacement, NULL, NULL), 0);
+}
+
 /* ---- misuse ---- */
 
 static coir_sim *outer_sim;
