@@ -98,10 +98,10 @@ COIR_API coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn 
 COIR_API int coir_sim_host_main(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg);
 
 /* Configures the runtimes of hosts that are started from now on, as coir_runtime_new would. Sizes
- * as small as they go make rare things common. Workers, driver and allocator are the simulation's.
- * A scenario does this, or a task of one of its hosts.
+ * as small as they go make rare things common. Workers, driver, resolver and allocator are the
+ * simulation's, whatever the environment says. A scenario does this, or a task of one of its hosts.
  * Suspends: no.  Threads: the simulation's.
- * Errors: -EINVAL what coir_runtime_new refuses. */
+ * Errors: -EINVAL what coir_runtime_new refuses; -COIR_EUNSIZED; -COIR_ENEWER. */
 COIR_API int coir_sim_configure(coir_sim *sim, const coir_config *config);
 
 /* Sets the link between two hosts from now on: its delays and losses. NULL stands for every host.

@@ -20,12 +20,18 @@ int coir_sim_configure(coir_sim *sim, const coir_config *config)
         return -COIR_EFORKED;
     if (!sim)
         return CI_MISUSE(-EINVAL, "sim is NULL");
+    coir_config wanted = COIR_CONFIG;
     int rc = ci_config_check(config);
+    if (rc == 0)
+        rc = ci_options_read(&wanted, sizeof wanted, config);
+    if (rc == 0)
+        rc = ci_config_check_resolver(&wanted);
     if (rc < 0)
         return rc;
-    sim->config = (coir_config)COIR_CONFIG;
-    ci_options_read(&sim->config, sizeof sim->config, config);
-    sim->config.workers = sim->options.workers;
+    wanted.workers = sim->options.workers;
+    wanted.environment = 0;
+    wanted.resolver = wanted.name_servers = NULL; /* the world answers */
+    sim->config = wanted;
     return 0;
 }
 

@@ -284,3 +284,35 @@ TEST(an_unknown_driver_is_refused)
     options.driver = "devpoll";
     CHECK_EQ(coir_sim_run(&options, leaving, NULL, NULL), -EINVAL);
 }
+
+/* ---- configurations ---- */
+
+static int resolve(void *arg)
+{
+    coir_address address;
+    (void)arg;
+    return coir_resolve("somewhere:80", &address, 1);
+}
+
+static int with_resolver(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_config config = COIR_CONFIG;
+    config.resolver = "c-ares";
+    if (coir_sim_configure(sim, &config) == -EINVAL) /* built without it */
+        return 1;
+    coir_name_answer answer = {.addresses = "10.0.0.9", .latency = COIR_S};
+    CHECK_EQ(coir_sim_name(sim, "somewhere", answer), 0);
+    return coir_sim_host_main(sim, "host", resolve, NULL);
+}
+
+/* c-ares would make real sockets. */
+TEST(the_world_is_the_resolver_whatever_is_configured)
+{
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        for (uint64_t seed = 1; seed <= 10; seed++) {
+            coir_sim_options options = test_sim_options(seed, 1);
+            options.driver = drivers[i];
+            CHECK_EQ(coir_sim_run(&options, with_resolver, NULL, NULL), 1);
+        }
+}

@@ -2,6 +2,7 @@
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
+#include <stdlib.h>
 
 #include "harness.h"
 
@@ -107,6 +108,9 @@ static int with_few_tasks(coir_sim *sim, void *arg)
     config.deadlock = 99;
     CHECK_EQ(coir_sim_configure(sim, &config), -EINVAL);
     config.deadlock = 0;
+    config.resolver = "none such";
+    CHECK_EQ(coir_sim_configure(sim, &config), -EINVAL);
+    config.resolver = NULL;
     config.tasks_max = 2;
     CHECK_EQ(coir_sim_configure(sim, &config), 0);
     return coir_sim_host_main(sim, "host", spawn_two, NULL);
@@ -116,4 +120,27 @@ TEST(hosts_are_configured)
 {
     coir_sim_options options = test_sim_options(1, 2);
     CHECK_EQ(coir_sim_run(&options, with_few_tasks, NULL, NULL), 0);
+}
+
+static int count_workers(void *arg)
+{
+    (void)arg;
+    return (int)coir_worker_count(coir_runtime_current());
+}
+
+static int with_environment(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_config config = COIR_CONFIG;
+    config.environment = COIR_ENVIRONMENT_WORKERS | COIR_ENVIRONMENT_DRIVER;
+    CHECK_EQ(coir_sim_configure(sim, &config), 0);
+    return coir_sim_host_main(sim, "host", count_workers, NULL);
+}
+
+TEST(the_environment_does_not_choose_the_workers_of_hosts)
+{
+    coir_sim_options options = test_sim_options(1, 2);
+    setenv("COIR_WORKERS", "3", 1);
+    CHECK_EQ(coir_sim_run(&options, with_environment, NULL, NULL), 2);
+    unsetenv("COIR_WORKERS");
 }
