@@ -52,6 +52,7 @@ struct coir_host {
     coir_runtime *runtime; /* on a kernel: NULL before its process has made it, and after its end */
 
     /* on a kernel */
+    coir_config config; /* that of the simulation when it was started */
     struct ci_kprocess *process;
     int32_t result;
     unsigned stops;    /* requested before there was a runtime */

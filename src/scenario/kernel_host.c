@@ -30,7 +30,7 @@ static void close_kernel(void)
 
 static int make_runtime(const coir_host *host, coir_runtime **ret_runtime)
 {
-    coir_config config = host->sim->config;
+    coir_config config = host->config;
     config.driver = host->sim->options.driver;
     config.allocator = &host->node->allocator;
     return coir_runtime_new(&config, ret_runtime);
@@ -60,6 +60,7 @@ static int start(coir_host *host)
 {
     host->node->faults = host->sim->world.everywhere;
     host->node->boots = true;
+    host->config = host->sim->config;
     host->process = ci_sim_kernel->start(host->node, run_host, host);
     return host->process ? 0 : -ENOMEM;
 }

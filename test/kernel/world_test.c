@@ -221,6 +221,12 @@ static int sleep_long(void *arg)
     return coir_sleep_for(3600 * COIR_S);
 }
 
+static int sleep_short(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(COIR_S);
+}
+
 /* As soon as the other host has made its runtime: with some seeds its run has not begun. */
 static int crash_early(void *arg)
 {
@@ -315,4 +321,38 @@ TEST(the_world_is_the_resolver_whatever_is_configured)
             options.driver = drivers[i];
             CHECK_EQ(coir_sim_run(&options, with_resolver, NULL, NULL), 1);
         }
+}
+
+static int spawn_two(void *arg)
+{
+    int *second = arg;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, nothing, NULL), 0);
+    *second = coir_go(scope, nothing, NULL);
+    return coir_scope_wait(scope);
+}
+
+static int configure_after_start(coir_sim *sim, void *arg)
+{
+    static int before, after;
+    (void)arg;
+    coir_config config = COIR_CONFIG;
+    config.tasks_max = 2;
+    before = after = 1;
+    CHECK(coir_sim_host(sim, "before", spawn_two, &before));
+    CHECK_EQ(coir_sim_configure(sim, &config), 0);
+    CHECK(coir_sim_host(sim, "after", spawn_two, &after));
+    CHECK_EQ(coir_sim_host_main(sim, "main", sleep_short, NULL), 0);
+    CHECK_EQ(before, 0);
+    CHECK_EQ(after, -EAGAIN);
+    return 0;
+}
+
+TEST(a_configuration_is_that_of_hosts_which_are_started_later)
+{
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++) {
+        coir_sim_options options = test_sim_options(1, 1);
+        options.driver = drivers[i];
+        CHECK_EQ(coir_sim_run(&options, configure_after_start, NULL, NULL), 0);
+    }
 }
