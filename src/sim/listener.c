@@ -146,11 +146,14 @@ static int open_unix(struct ci_world *world, struct ci_node *node, const struct 
 int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
                          const struct ci_listen *listen)
 {
-    if (listen->address->sa_family == AF_UNIX)
-        return open_unix(world, node, listen);
     struct sockaddr_in address;
     bool six;
-    int rc = ci_sim_address_to_bind(node, listen->address, &address, &six);
+    int rc = ci_socket_no_descriptor(world, node);
+    if (rc < 0)
+        return rc;
+    if (listen->address->sa_family == AF_UNIX)
+        return open_unix(world, node, listen);
+    rc = ci_sim_address_to_bind(node, listen->address, &address, &six);
     if (rc < 0)
         return rc;
     bool any = six && IN6_IS_ADDR_UNSPECIFIED(

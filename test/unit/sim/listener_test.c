@@ -80,3 +80,15 @@ TEST(a_connection_may_die_in_the_backlog)
     CHECK(rc == -EMFILE || rc == -ENFILE);
     net_close(&net);
 }
+
+TEST(no_descriptor_is_left_for_a_listener)
+{
+    struct net net;
+    net_open(&net, 1);
+    net.a->faults.no_descriptor = 1;
+    coir_fd listener = net_listen(&net, 7, 1);
+    CHECK(listener == -EMFILE || listener == -ENFILE);
+    net.a->faults.no_descriptor = 0;
+    CHECK(net_listen(&net, 7, 1) >= 0);
+    net_close(&net);
+}
