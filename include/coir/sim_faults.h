@@ -11,7 +11,7 @@ extern "C" {
 /* The link from one host to another. All zero: a perfect network. */
 typedef struct coir_link {
     size_t size;        /* set by coir_sim_link */
-    coir_time latency;  /* one way; COIR_NEVER: nothing arrives */
+    coir_time latency;  /* one way; COIR_NEVER: it is cut */
     coir_time jitter;   /* added to it: anything from 0 to this; datagrams overtake each other so */
     uint64_t bandwidth; /* [COIR_UNLIMITED] bytes a second, in each direction */
     /* probability that a datagram is lost, or a segment comes 200 ms late, as after a

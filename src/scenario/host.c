@@ -143,7 +143,9 @@ void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b,
     if (rc < 0)
         (void)CI_MISUSE(
             rc, "sim or link is NULL, link lacks its size, or a or b is of another simulation");
-    else
+    link.cut |=
+        link.latency == COIR_NEVER; /* otherwise a stream waits for ever for what was sent */
+    if (rc == 0)
         ci_world_link(&sim->world, a ? a->node : NULL, b ? b->node : NULL, &link);
 }
 

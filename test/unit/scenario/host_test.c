@@ -105,6 +105,56 @@ TEST(a_crash_of_one_that_was_replaced_does_not_touch_the_disk)
     CHECK_EQ(coir_sim_run(&options, crash_after_replacement, NULL, NULL), 0);
 }
 
+/* ---- links ---- */
+
+static int echo(coir_stream *stream, void *arg)
+{
+    char byte;
+    (void)arg;
+    ssize_t n;
+    while ((n = coir_read(stream, &byte, 1)) > 0)
+        if ((n = coir_write_all(stream, &byte, 1)) < 0)
+            break;
+    return (int)n;
+}
+
+static int serve_echo(void *arg)
+{
+    (void)arg;
+    return coir_serve_tcp("0.0.0.0:7", echo, NULL);
+}
+
+/* For a while nothing arrives. */
+static int talk(void *arg)
+{
+    coir_stream *stream;
+    char byte;
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(coir_tcp_connect("server:7", &stream), 0);
+    coir_sim_link(arg, NULL, NULL, (coir_link){.latency = COIR_NEVER});
+    CHECK_EQ(coir_write(stream, "x", 1), 1);
+    coir_sleep_for(COIR_S);
+    coir_sim_link(arg, NULL, NULL, (coir_link){.latency = COIR_MS});
+    COIR_DEADLINE(coir_in(60 * COIR_S));
+    CHECK_EQ(coir_read(stream, &byte, 1), 1);
+    coir_close(stream);
+    return coir_tcp_connect("server:8", &stream);
+}
+
+static int converse(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    CHECK(coir_sim_host(sim, "server", serve_echo, NULL));
+    CHECK_EQ(coir_sim_host_main(sim, "client", talk, sim), -ECONNREFUSED);
+    return 0;
+}
+
+TEST(a_link_without_an_end_to_its_latency_is_cut)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    CHECK_EQ(coir_sim_run(&options, converse, NULL, NULL), 0);
+}
+
 /* ---- misuse ---- */
 
 static coir_sim *outer_sim;
