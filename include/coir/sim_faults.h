@@ -53,7 +53,7 @@ typedef struct coir_name_answer {
     size_t size; /* set by coir_sim_name */
     /* [those of the host of that name] numbers and names of hosts, separated by spaces:
      * "10.0.0.2 fd00::2 web". Host N of the world is 10.0.0.N and fd00::N; 192.0.2.0/24 and
-     * 2001:db8::/32 never answer. "": there is none */
+     * 2001:db8::/32 never answer; to others there is no route. "": there is none */
     const char *addresses;
     /* before the IPv4 addresses are known; 0: no task waits for them, and nothing is cached */
     coir_time latency;

@@ -15,9 +15,16 @@ static bool is_loopback(const struct sockaddr_in *address)
     return ntohl(address->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
+static bool is_unspecified(const struct sockaddr_in *address)
+{
+    return address->sin_addr.s_addr == INADDR_ANY;
+}
+
+/* As on Linux, the unspecified address is the own host's. */
 int ci_sim_address_number(const struct ci_node *from, const struct sockaddr_in *address)
 {
-    return is_loopback(address) ? from->number : (int)(ntohl(address->sin_addr.s_addr) & 0xffffff);
+    bool own = is_loopback(address) || is_unspecified(address);
+    return own ? from->number : (int)(ntohl(address->sin_addr.s_addr) & 0xffffff);
 }
 
 const struct ci_node *ci_sim_address_node(const struct ci_world *world, const struct ci_node *from,
@@ -29,6 +36,13 @@ const struct ci_node *ci_sim_address_node(const struct ci_world *world, const st
     return node;
 }
 
+bool ci_sim_address_has_route(const struct sockaddr_in *address)
+{
+    in_addr_t host = ntohl(address->sin_addr.s_addr);
+    return host >> 24 == 10 || is_loopback(address) || is_unspecified(address) ||
+           ci_sim_address_is_black_hole(address) || host == INADDR_BROADCAST || IN_MULTICAST(host);
+}
+
 int ci_sim_address_in(const struct sockaddr *address, struct sockaddr_in *ret_address,
                       bool *ret_six)
 {
@@ -37,7 +51,7 @@ int ci_sim_address_in(const struct sockaddr *address, struct sockaddr_in *ret_ad
     *ret_six = address->sa_family == AF_INET6;
     if (address->sa_family == AF_INET) {
         memcpy(ret_address, address, sizeof *ret_address);
-        return 0;
+        return ci_sim_address_has_route(ret_address) ? 0 : -ENETUNREACH;
     }
     if (address->sa_family != AF_INET6)
         return -EAFNOSUPPORT;

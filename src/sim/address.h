@@ -16,6 +16,10 @@ int ci_sim_address_in(const struct sockaddr *address, struct sockaddr_in *ret_ad
 void ci_sim_address_out(const struct sockaddr_in *address, bool six,
                         struct sockaddr_storage *ret_address, socklen_t *ret_len);
 
+/* Whether an IPv4 address is one of the network: of a host, the loopback, every one, a group's, or
+ * one that never answers. */
+bool ci_sim_address_has_route(const struct sockaddr_in *address);
+
 /* Whether sockets of the host can be bound to the address: it is the host's, of the loopback, every
  * one, or a group's. */
 bool ci_sim_address_is_own(const struct ci_node *node, const struct sockaddr_in *address);

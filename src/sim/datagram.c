@@ -284,7 +284,8 @@ static int set_up(struct ci_world *world, struct ci_socket *socket,
         return 0;
     socket->has_peer = true;
     rc = take_peer(socket, datagram->peer, &socket->remote, &socket->peer_is_six);
-    return rc == -ENETUNREACH && datagram->peer->sa_family == AF_INET ? -EAFNOSUPPORT : rc;
+    bool other_family = socket->six && datagram->peer->sa_family == AF_INET;
+    return rc == -ENETUNREACH && other_family ? -EAFNOSUPPORT : rc;
 }
 
 int ci_sim_datagram_open(struct ci_world *world, struct ci_node *node,

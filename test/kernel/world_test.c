@@ -356,3 +356,29 @@ TEST(a_configuration_is_that_of_hosts_which_are_started_later)
         CHECK_EQ(coir_sim_run(&options, configure_after_start, NULL, NULL), 0);
     }
 }
+
+/* ---- addresses ---- */
+
+static int connect_elsewhere(void *arg)
+{
+    coir_stream *stream;
+    (void)arg;
+    return coir_tcp_connect("93.0.0.1:7", &stream); /* ends as the address of the server does */
+}
+
+static int look_elsewhere(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    CHECK(coir_sim_host(sim, "server", serve, NULL));
+    CHECK_EQ(coir_sim_host_main(sim, "client", connect_elsewhere, NULL), -ENETUNREACH);
+    return 0;
+}
+
+TEST(to_an_address_outside_of_the_network_there_is_no_route)
+{
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++) {
+        coir_sim_options options = test_sim_options(1, 1);
+        options.driver = drivers[i];
+        CHECK_EQ(coir_sim_run(&options, look_elsewhere, NULL, NULL), 0);
+    }
+}

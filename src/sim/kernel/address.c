@@ -4,7 +4,7 @@
  * - The kernel keeps each address as an IPv6 one; one of IPv4 is mapped (::ffff:10.0.0.1). A
  *   socket of AF_INET shows its addresses as IPv4, one of AF_INET6 as they are kept.
  * - The network is that of sim/address.h: 2001:db8::/32 and 192.0.2.0/24 never answer, other
- *   prefixes than fd00:: have no route.
+ *   prefixes than fd00:: and 10.0.0.0/8 have no route.
  * - A bound socket takes the families of its address: that of :: takes both, but for IPV6_V6ONLY.
  *   Which address of its host a peer uses does not matter otherwise. Two sockets may have the same
  *   port if they have no family in common.
@@ -113,9 +113,9 @@ static int find_route(const struct sockaddr_in6 *address, struct sockaddr_in *re
 {
     bool six;
     *ret_four = unmap(address);
-    return ci_kaddress_is_four(address)
-               ? 0
-               : ci_sim_address_in((const struct sockaddr *)(const void *)address, ret_four, &six);
+    if (ci_kaddress_is_four(address))
+        return ci_sim_address_has_route(ret_four) ? 0 : -ENETUNREACH;
+    return ci_sim_address_in((const struct sockaddr *)(const void *)address, ret_four, &six);
 }
 
 int ci_kaddress_remote(const struct ci_ksocket *socket, const struct sockaddr *address,

@@ -149,6 +149,47 @@ static int converse(coir_sim *sim, void *arg)
     return 0;
 }
 
+static int look_for_hosts(void *arg)
+{
+    coir_stream *stream;
+    (void)arg;
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(coir_tcp_connect("93.0.0.1:7", &stream), -ENETUNREACH); /* is not host 1 */
+    CHECK_EQ(coir_tcp_connect("192.0.2.1:7", &stream), -ETIMEDOUT);
+    CHECK_EQ(coir_tcp_connect("10.0.0.9:7", &stream), -ECONNREFUSED);
+    CHECK_EQ(coir_tcp_connect("10.0.0.1:7", &stream), 0);
+    coir_close(stream);
+    return 0;
+}
+
+static int serve_and_connect(void *arg)
+{
+    coir_stream *stream;
+    (void)arg;
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, serve_echo, NULL), 0);
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(coir_tcp_connect("0.0.0.0:7", &stream), 0);
+    coir_close(stream);
+    coir_scope_cancel(scope);
+    coir_scope_wait(scope);
+    return 0;
+}
+
+static int look(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    CHECK(coir_sim_host(sim, "server", serve_echo, NULL));
+    CHECK_EQ(coir_sim_host_main(sim, "client", look_for_hosts, NULL), 0);
+    return coir_sim_host_main(sim, "both", serve_and_connect, NULL);
+}
+
+TEST(an_address_leads_to_the_host_that_has_it)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    CHECK_EQ(coir_sim_run(&options, look, NULL, NULL), 0);
+}
+
 TEST(a_link_without_an_end_to_its_latency_is_cut)
 {
     coir_sim_options options = test_sim_options(1, 1);
