@@ -162,8 +162,9 @@ COIR_API bool coir_host_is_down(const coir_host *host);
 COIR_API uint64_t coir_sim_random(coir_sim *sim);
 
 /* Runs a scenario with many seeds, as the main function of a test program. It runs them in several
- * processes, says which seeds failed (the scenario returned an error, or the process died), drops
- * the faults that a failure does not need, and prints the command that shows it again. Options:
+ * processes, says which seeds failed (the scenario returned an error, the process died or ended, or
+ * the run took two minutes of real time), drops the faults that a failure does not need (unless it
+ * is one of time), and prints the command that shows it again. Options:
  *
  *   --seeds FROM-TO              [1-1000]
  *   --jobs N                     [one per CPU] processes

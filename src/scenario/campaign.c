@@ -35,7 +35,8 @@ enum {
     EARLIER_MOST = 1000,
     TWICE_EVERY = 100
 };
-enum { FAILED = 3, DIFFERED, DIFFERED_IN_NEW, TO_NEW_PROCESS }; /* exit statuses of a job */
+/* Exit statuses of a job; UNTOLD: it has not come to its end. */
+enum { UNTOLD = -1, FAILED = 3, DIFFERED, DIFFERED_IN_NEW, TO_NEW_PROCESS };
 enum { UNSUPPORTED = 77 }; /* exit status of a campaign: a skipped test's, by convention */
 
 /* The seeds that a process has run: a failure may hang on them. */
@@ -47,7 +48,8 @@ struct earlier {
 struct job {
     pid_t pid;
     uint64_t seed;
-    int error; /* returned by the scenario */
+    int error;   /* returned by the scenario */
+    int outcome; /* the exit status; a scenario may end the process with any */
     coir_sim_result result;
     struct earlier earlier;
     bool again;                 /* a new process first runs the seed again, */
@@ -187,12 +189,15 @@ static bool fails_with(const struct campaign *campaign, uint64_t seed, const uin
                        size_t count)
 {
     struct job *scratch = scratch_of(campaign);
+    scratch->outcome = 0;
     pid_t pid = fork_silent();
     if (pid == 0) {
         scratch->seed = seed;
-        _exit(run(campaign, scratch, faults, count, true, false));
+        scratch->outcome = UNTOLD;
+        _exit(scratch->outcome = run(campaign, scratch, faults, count, true, false));
     }
-    return status_of(pid) > 0;
+    int status = status_of(pid);
+    return status > 0 || (status == 0 && scratch->outcome);
 }
 
 /* Runs the seed silently in a new process, after others. Whether it fails, or differs from one with
@@ -205,12 +210,13 @@ static bool differs_after(const struct campaign *campaign, uint64_t seed, const 
     if (pid == 0) {
         run_earlier(campaign, scratch, earlier, count);
         scratch->seed = seed;
-        _exit(run_once(campaign, scratch, NULL, 0, false, false));
+        scratch->outcome = UNTOLD;
+        _exit(scratch->outcome = run_once(campaign, scratch, NULL, 0, false, false));
     }
     int status = status_of(pid);
     if (status < 0 || scratch->seed != seed)
         return false; /* it did not come so far */
-    return status != 0 || (hash && scratch->result.trace_hash != hash);
+    return status != 0 || scratch->outcome || (hash && scratch->result.trace_hash != hash);
 }
 
 /* Leaves out earlier seeds without which the seed differs as well. */
@@ -279,22 +285,24 @@ static size_t shrink(const struct campaign *campaign, uint64_t seed, uint32_t *f
     return count;
 }
 
+/* Of a seed that hangs no fault is left out: each try would take RUN_SECONDS. */
 static void report(struct campaign *campaign, const struct job *job, int status)
 {
     static uint32_t faults[COIR_SIM_FAULTS_KEPT];
     unsigned long long seed = job->seed;
     campaign->failed++;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    bool hangs = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+    if (hangs)
         printf("seed %llu failed: still running after %d s\n", seed, RUN_SECONDS);
     else if (WIFSIGNALED(status))
         printf("seed %llu failed: signal %d\n", seed, WTERMSIG(status));
     else
-        printf("seed %llu failed: %s\n", seed, outcome(job, WEXITSTATUS(status)));
+        printf("seed %llu failed: %s\n", seed, outcome(job, job->outcome));
     if (WIFEXITED(status) && job->result.left[0])
         printf("  left open: %s\n", job->result.left);
     fflush(stdout);
     size_t count = job->result.fault_count, all = count;
-    bool known = count <= COIR_SIM_FAULTS_KEPT;
+    bool known = count <= COIR_SIM_FAULTS_KEPT && !hangs;
     if (known) {
         memcpy(faults, job->result.faults, count * sizeof *faults);
         known = fails_with(campaign, job->seed, faults, count);
@@ -304,7 +312,7 @@ static void report(struct campaign *campaign, const struct job *job, int status)
         ci_check(count <= all, "campaign.c 1");
         printf(" %zu faults, of which the failure needs %zu\n", all, count);
     }
-    if (!known)
+    if (!known && !hangs)
         report_earlier(campaign, job);
     printf(" to repeat it: %s --driver %s --workers %u --seed %llu", campaign->program,
            campaign->driver, campaign->workers, seed);
@@ -362,9 +370,10 @@ static int work(const struct campaign *campaign, struct job *job)
 static bool start(const struct campaign *campaign, struct job *job)
 {
     fflush(NULL);
+    job->outcome = UNTOLD;
     pid_t pid = fork();
     if (pid == 0)
-        _exit(work(campaign, job));
+        _exit(job->outcome = work(campaign, job));
     job->pid = pid;
     return pid > 0;
 }
@@ -378,10 +387,10 @@ static struct job *job_of(const struct campaign *campaign, pid_t pid)
 }
 
 /* A seed that needs what the driver lacks, where no other has passed: it is not the seed. */
-static bool is_unsupported(const struct campaign *campaign, const struct job *job, int status)
+static bool is_unsupported(const struct campaign *campaign, const struct job *job)
 {
-    return WIFEXITED(status) && WEXITSTATUS(status) == FAILED && job->error == -ENOTSUP &&
-           !ci_load(&campaign->shared->done) && !campaign->failed;
+    return job->outcome == FAILED && job->error == -ENOTSUP && !ci_load(&campaign->shared->done) &&
+           !campaign->failed;
 }
 
 static int run_all(struct campaign *campaign)
@@ -400,10 +409,10 @@ static int run_all(struct campaign *campaign)
         if (!job)
             continue;
         running--;
-        if (status == 0)
+        if (job->outcome == 0)
             continue;
-        bool failed = !WIFEXITED(status) || WEXITSTATUS(status) != TO_NEW_PROCESS;
-        if (failed && is_unsupported(campaign, job, status))
+        bool failed = job->outcome != TO_NEW_PROCESS;
+        if (failed && is_unsupported(campaign, job))
             campaign->unsupported = true;
         if (campaign->unsupported || (failed && !campaign->keep_going))
             ci_store(&shared->stop, true);

@@ -2,7 +2,9 @@
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "harness.h"
 
@@ -90,6 +92,53 @@ TEST(a_seed_that_finds_nothing_supported_after_others_fails)
 {
     char *arguments[] = {"program", "--seeds", "1-50", "--jobs", "1", NULL};
     CHECK_EQ(coir_sim_main(5, arguments, be_refused_late, NULL), 1);
+}
+
+/* ---- scenarios that end their process ---- */
+
+static uint64_t seed_five_draws,
+    *seeds_run; /* shared with the campaign's processes: how often seed 5 */
+
+static int end_process(coir_sim *sim, void *arg)
+{
+    int number = arg ? *(int *)arg : 0;
+    if (coir_sim_random(sim) != seed_five_draws)
+        return coir_sim_host_main(sim, "host", nothing, NULL);
+    ++*seeds_run;
+    coir_sim_faults(sim, NULL, (coir_faults){.late = 1});
+    coir_sim_host_main(sim, "host", yield_some, (int[]){20});
+    if (number == SIGALRM)
+        raise(SIGALRM); /* as after two minutes */
+    exit(number);
+}
+
+static int draw(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    seed_five_draws = coir_sim_random(sim);
+    return 0;
+}
+
+static int campaign_that_ends(int number)
+{
+    coir_sim_options options = test_sim_options(5, 1);
+    char *arguments[] = {"program", "--seeds", "1-20", "--jobs", "1", NULL};
+    CHECK_EQ(coir_sim_run(&options, draw, NULL, NULL), 0);
+    *seeds_run = 0;
+    return coir_sim_main(5, arguments, end_process, &number);
+}
+
+TEST(a_process_that_a_scenario_ends_is_a_failure_whatever_its_status)
+{
+    void *memory =
+        mmap(NULL, sizeof *seeds_run, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED);
+    seeds_run = memory;
+    for (int number = 0; number <= 6; number++)
+        CHECK_EQ(campaign_that_ends(number), 1);
+    CHECK_EQ(campaign_that_ends(SIGALRM), 1);
+    CHECK_EQ(*seeds_run, 1); /* a try without some of the faults might take as long again */
+    munmap(memory, sizeof *seeds_run);
 }
 
 static int spawn_two(void *arg)
