@@ -240,22 +240,26 @@ static void shrink_earlier(const struct campaign *campaign, uint64_t seed, uint6
     }
 }
 
-/* Says what a seed needs beside itself, if it does not fail alone. */
-static void report_earlier(const struct campaign *campaign, const struct job *job)
+/* Says what a seed needs beside itself, and returns that. NULL: it fails alone. */
+static const struct earlier *report_earlier(const struct campaign *campaign, const struct job *job)
 {
     static struct earlier earlier;
     earlier = job->earlier;
     if (differs_after(campaign, job->seed, NULL, 0, 0))
-        return;
+        return NULL;
     uint64_t hash = scratch_of(campaign)->result.trace_hash;
     bool repeated = differs_after(campaign, job->seed, earlier.seeds, earlier.count, hash);
     if (repeated)
         shrink_earlier(campaign, job->seed, hash, &earlier);
-    printf(" alone it passes, %s other seeds:\n --after ",
-           repeated ? "but it differs after these" : "and again after those of its process, these");
-    for (size_t i = 0; i < earlier.count; i++)
-        printf("%s%llu", i ? "," : "", (unsigned long long)earlier.seeds[i]);
-    puts("");
+    printf(" alone it passes, %s\n",
+           repeated ? "but it differs after other seeds" : "and again after those of its process");
+    return &earlier;
+}
+
+static void print_earlier(const struct earlier *earlier)
+{
+    for (size_t i = 0; i < earlier->count; i++)
+        printf("%s%llu", i ? "," : " --after ", (unsigned long long)earlier->seeds[i]);
 }
 
 /* Removes faults that the failure does not need: halves, then quarters, down to single faults.
@@ -312,10 +316,11 @@ static void report(struct campaign *campaign, const struct job *job, int status)
         ci_check(count <= all, "campaign.c 1");
         printf(" %zu faults, of which the failure needs %zu\n", all, count);
     }
-    if (!known && !hangs)
-        report_earlier(campaign, job);
+    const struct earlier *earlier = known || hangs ? NULL : report_earlier(campaign, job);
     printf(" to repeat it: %s --driver %s --workers %u --seed %llu", campaign->program,
            campaign->driver, campaign->workers, seed);
+    if (earlier)
+        print_earlier(earlier);
     if (known)
         printf(" --faults %s", count ? "" : "none");
     for (size_t i = 0; known && i < count; i++)

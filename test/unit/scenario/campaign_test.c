@@ -3,8 +3,11 @@
 #include <coir/sim.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "harness.h"
 
@@ -94,10 +97,58 @@ TEST(a_seed_that_finds_nothing_supported_after_others_fails)
     CHECK_EQ(coir_sim_main(5, arguments, be_refused_late, NULL), 1);
 }
 
+/* ---- what a failure needs ---- */
+
+static uint64_t seed_three_draws, seed_five_draws;
+
+static int draw(coir_sim *sim, void *arg)
+{
+    *(uint64_t *)arg = coir_sim_random(sim);
+    return 0;
+}
+
+static uint64_t drawn_by(uint64_t seed)
+{
+    uint64_t number;
+    coir_sim_options options = test_sim_options(seed, 1);
+    CHECK_EQ(coir_sim_run(&options, draw, &number, NULL), 0);
+    return number;
+}
+
+/* Fails in each process after seed 3. */
+static int fail_later(coir_sim *sim, void *arg)
+{
+    static bool third;
+    (void)arg;
+    uint64_t number = coir_sim_random(sim);
+    third |= number == seed_three_draws;
+    return third && number == seed_five_draws ? -EIO
+                                              : coir_sim_host_main(sim, "host", nothing, NULL);
+}
+
+TEST(the_command_that_repeats_a_failure_has_the_seeds_that_it_needs)
+{
+    char *arguments[] = {"program", "--seeds", "1-5", "--jobs", "1", NULL}, out[1000] = "";
+    int fds[2], kept = dup(1);
+    seed_three_draws = drawn_by(3);
+    seed_five_draws = drawn_by(5);
+    CHECK_EQ(pipe(fds), 0);
+    fflush(stdout);
+    CHECK_EQ(dup2(fds[1], 1), 1);
+    int rc = coir_sim_main(5, arguments, fail_later, NULL);
+    fflush(stdout);
+    CHECK_EQ(dup2(kept, 1), 1);
+    close(kept);
+    close(fds[1]);
+    CHECK_EQ(rc, 1);
+    CHECK(read(fds[0], out, sizeof out - 1) > 0);
+    close(fds[0]);
+    CHECK(strstr(out, "--seed 5 --after 3\n"));
+}
+
 /* ---- scenarios that end their process ---- */
 
-static uint64_t seed_five_draws,
-    *seeds_run; /* shared with the campaign's processes: how often seed 5 */
+static uint64_t *seeds_run; /* of seed 5; shared with the processes of the campaign */
 
 static int end_process(coir_sim *sim, void *arg)
 {
@@ -112,18 +163,10 @@ static int end_process(coir_sim *sim, void *arg)
     exit(number);
 }
 
-static int draw(coir_sim *sim, void *arg)
-{
-    (void)arg;
-    seed_five_draws = coir_sim_random(sim);
-    return 0;
-}
-
 static int campaign_that_ends(int number)
 {
-    coir_sim_options options = test_sim_options(5, 1);
     char *arguments[] = {"program", "--seeds", "1-20", "--jobs", "1", NULL};
-    CHECK_EQ(coir_sim_run(&options, draw, NULL, NULL), 0);
+    seed_five_draws = drawn_by(5);
     *seeds_run = 0;
     return coir_sim_main(5, arguments, end_process, &number);
 }
