@@ -6,11 +6,18 @@
 #include "sim/node.h"
 #include "sim/trace.h"
 
+/* One direction between two hosts, where a rule limits the bandwidth. */
+struct way {
+    struct way *next;
+    const struct ci_node *from, *to;
+    coir_time busy_until;
+};
+
 struct ci_rule {
     struct ci_rule *next;
     const struct ci_node *a, *b; /* NULL: every node */
     coir_link link;
-    coir_time busy_until[2]; /* from a to b, and back */
+    struct way *ways; /* a rule may be that of many hosts */
 };
 
 void ci_world_link(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
@@ -18,7 +25,7 @@ void ci_world_link(struct ci_world *world, const struct ci_node *a, const struct
 {
     struct ci_rule *rule = malloc(sizeof *rule);
     ci_check(rule, "world.h 2");
-    *rule = (struct ci_rule){world->rules, a, b, *link, {0, 0}};
+    *rule = (struct ci_rule){world->rules, a, b, *link, NULL};
     world->rules = rule;
     ci_world_trace(world, a, "%s %s %s", link->one_way ? "to" : "with", b ? b->name : "every host",
                    link->cut ? "cut" : "linked");
@@ -29,25 +36,35 @@ static bool covers(const struct ci_rule *rule, const struct ci_node *a, const st
     return (!rule->a || rule->a == a) && (!rule->b || rule->b == b);
 }
 
-/* The rule for traffic from `a` to `b`, and whether that is the rule's own direction or the
- * opposite one. NULL: none. */
+/* The rule for traffic from `a` to `b`. NULL: none. */
 static struct ci_rule *find_rule(const struct ci_world *world, const struct ci_node *a,
-                                 const struct ci_node *b, int *ret_back)
+                                 const struct ci_node *b)
 {
-    for (struct ci_rule *rule = world->rules; rule; rule = rule->next) {
-        *ret_back = !covers(rule, a, b);
-        if (!*ret_back || (!rule->link.one_way && covers(rule, b, a)))
-            return rule;
-    }
-    return NULL;
+    struct ci_rule *rule = world->rules;
+    while (rule && !covers(rule, a, b) && (rule->link.one_way || !covers(rule, b, a)))
+        rule = rule->next;
+    return rule;
+}
+
+static struct way *find_way(struct ci_rule *rule, const struct ci_node *from,
+                            const struct ci_node *to)
+{
+    struct way *way = rule->ways;
+    while (way && (way->from != from || way->to != to))
+        way = way->next;
+    if (way)
+        return way;
+    way = malloc(sizeof *way);
+    ci_check(way, "world.h 2");
+    *way = (struct way){rule->ways, from, to, 0};
+    return rule->ways = way;
 }
 
 const coir_link *ci_world_find_link(const struct ci_world *world, const struct ci_node *a,
                                     const struct ci_node *b)
 {
     static const coir_link perfect = {.latency = 1 * COIR_US};
-    int back;
-    const struct ci_rule *rule = find_rule(world, a, b, &back);
+    const struct ci_rule *rule = find_rule(world, a, b);
     return rule ? &rule->link : &perfect;
 }
 
@@ -59,11 +76,10 @@ bool ci_world_is_cut(const struct ci_world *world, const struct ci_node *a, cons
 coir_time ci_world_sent_at(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
                            size_t len)
 {
-    int back;
-    struct ci_rule *rule = find_rule(world, a, b, &back);
+    struct ci_rule *rule = find_rule(world, a, b);
     if (!rule || !rule->link.bandwidth)
         return world->now;
-    coir_time *busy_until = &rule->busy_until[back];
+    coir_time *busy_until = &find_way(rule, a, b)->busy_until;
     if (*busy_until < world->now)
         *busy_until = world->now;
     double takes = (double)len * (double)COIR_S / (double)rule->link.bandwidth;
@@ -88,6 +104,11 @@ void ci_world_free_links(struct ci_world *world)
     while (world->rules) {
         struct ci_rule *rule = world->rules;
         world->rules = rule->next;
+        while (rule->ways) {
+            struct way *way = rule->ways;
+            rule->ways = way->next;
+            free(way);
+        }
         free(rule);
     }
 }

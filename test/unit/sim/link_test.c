@@ -42,6 +42,9 @@ TEST(bandwidth_is_shared)
     CHECK_EQ(ci_world_sent_at(&net.world, net.a, net.b, 500), now + COIR_S / 2);
     CHECK_EQ(ci_world_sent_at(&net.world, net.a, net.b, 500), now + COIR_S);
     CHECK_EQ(ci_world_arrival(&net.world, net.a, net.b, 1000), now + 2 * COIR_S + COIR_MS);
+    CHECK_EQ(ci_world_sent_at(&net.world, net.b, net.a, 500), now + COIR_S / 2);
+    const struct ci_node *other = ci_world_add_node(&net.world, "c");
+    CHECK_EQ(ci_world_sent_at(&net.world, net.a, other, 500), now + COIR_S / 2);
     net.world.now += 10 * COIR_S; /* what was not used is lost */
     CHECK_EQ(ci_world_sent_at(&net.world, net.a, net.b, 1000), now + 11 * COIR_S);
     net_close(&net);
