@@ -161,6 +161,27 @@ bool ci_sim_address_is_taken(const struct ci_world *world, const struct ci_socke
     return false;
 }
 
+void ci_sim_address_note_port(struct ci_world *world, in_port_t port)
+{
+    world->bound_ports[ntohs(port) / 8] |= (uint8_t)(1 << ntohs(port) % 8);
+}
+
+static bool is_noted(const struct ci_world *world, uint16_t port)
+{
+    return world->bound_ports[port / 8] >> port % 8 & 1;
+}
+
+in_port_t ci_sim_address_new_port(struct ci_world *world)
+{
+    uint16_t port;
+    int tries = CI_PORT_LAST - CI_PORT_FIRST;
+    do {
+        port = world->next_port;
+        world->next_port = port < CI_PORT_LAST ? (uint16_t)(port + 1) : CI_PORT_FIRST;
+    } while (is_noted(world, port) && tries-- > 0);
+    return htons(port);
+}
+
 int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer,
                       struct sockaddr_storage *ret_address, socklen_t *ret_len)
 {

@@ -52,6 +52,11 @@ struct ci_socket *ci_sim_address_find(const struct ci_world *world,
 bool ci_sim_address_is_taken(const struct ci_world *world, const struct ci_socket_kind *kind,
                              const struct ci_socket *socket, in_port_t port);
 
+/* A port for a socket that is bound to none: no program has asked for it by its number. */
+enum { CI_PORT_FIRST = 40000, CI_PORT_LAST = 65000 };
+in_port_t ci_sim_address_new_port(struct ci_world *world);
+void ci_sim_address_note_port(struct ci_world *world, in_port_t port);
+
 /* The socket's own address or its peer's. -EBADF, -ENOTCONN. */
 int ci_socket_address(struct ci_world *world, coir_fd fd, bool peer,
                       struct sockaddr_storage *ret_address, socklen_t *ret_len);

@@ -278,8 +278,10 @@ static int set_up(struct ci_world *world, struct ci_socket *socket,
     socket->tells_ecn = options->tell_ecn;
     if (ci_sim_address_is_taken(world, &datagram_kind, socket, local.sin_port))
         return -EADDRINUSE;
-    if (local.sin_port)
+    if (local.sin_port) {
+        ci_sim_address_note_port(world, local.sin_port);
         socket->local.sin_port = local.sin_port;
+    }
     if (!datagram->peer)
         return 0;
     socket->has_peer = true;

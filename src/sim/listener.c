@@ -170,7 +170,9 @@ int ci_sim_listener_open(struct ci_world *world, struct ci_node *node,
         ci_socket_close(world, socket->fd);
         return -EADDRINUSE;
     }
-    if (!address.sin_port)
+    if (address.sin_port)
+        ci_sim_address_note_port(world, address.sin_port);
+    else
         address.sin_port = socket->local.sin_port;
     socket->local = address;
     socket->backlog_max = listen->backlog;

@@ -75,10 +75,9 @@ struct ci_socket *ci_socket_new(struct ci_world *world, struct ci_node *node,
     socket->backlog_tail = &socket->backlog;
     socket->local = (struct sockaddr_in){
         .sin_family = AF_INET,
-        .sin_port = htons(world->next_port),
+        .sin_port = ci_sim_address_new_port(world),
         .sin_addr = ci_sim_address_of(node),
     };
-    world->next_port = world->next_port < 65000 ? (uint16_t)(world->next_port + 1) : 40000;
     world->sockets[fd] = socket;
     return socket;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "sim/address.h"
 #include "sim/disk.h"
 #include "sim/event.h"
 #include "sim/link.h"
@@ -12,7 +13,7 @@
 void ci_world_init(struct ci_world *world, uint64_t seed)
 {
     *world = (struct ci_world){.random.state = seed,
-                               .next_port = 40000,
+                               .next_port = CI_PORT_FIRST,
                                .trace_hash = 0xcbf29ce484222325u,
                                .now = COIR_S,
                                .faults.random.state = ~seed};

@@ -38,7 +38,8 @@ struct ci_world {
     uint64_t event_serial;
     struct ci_socket **sockets; /* socket.c: by descriptor */
     size_t socket_capacity;
-    uint16_t next_port;
+    uint16_t next_port; /* address.c */
+    uint8_t bound_ports[(UINT16_MAX + 1) / 8];
     struct ci_open_file *open_files; /* disk.c */
     struct ci_disk_job *disk_jobs;
     coir_faults everywhere; /* faults of hosts that will be started */

@@ -151,7 +151,9 @@ int ci_kaddress_bind(struct ci_ksocket *socket, const struct sockaddr *address, 
         return -EINVAL;
     if (find_route(&local, &four) < 0 || !ci_sim_address_is_own(socket->node, &four))
         return -EADDRNOTAVAIL; /* inet_addr_valid_or_nonlocal, ipv6_chk_addr */
-    if (!local.sin6_port)
+    if (local.sin6_port)
+        ci_sim_address_note_port(ci_k.world, local.sin6_port);
+    else
         local.sin6_port = socket->local.sin6_port;
     socket->local = local;
     socket->six = six;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/address.h"
 #include "sim/kernel/socket.h"
 
 /* ---- queues ---- */
@@ -57,7 +58,6 @@ static size_t buffer_size(void)
 
 struct ci_ksocket *ci_ksocket_new(struct ci_node *node, const struct ci_kfile_type *type)
 {
-    struct ci_world *world = ci_k.world;
     struct ci_ksocket *socket = ci_kalloc(sizeof *socket);
     ci_kfile_init(&socket->file, type);
     socket->node = node;
@@ -66,8 +66,7 @@ struct ci_ksocket *ci_ksocket_new(struct ci_node *node, const struct ci_kfile_ty
     socket->out_most = buffer_size();
     ci_kqueue_init(&socket->in);
     ci_kqueue_init(&socket->out);
-    socket->local = ci_kaddress_of(node, CI_KFOUR, htons(world->next_port));
-    world->next_port = world->next_port < 65000 ? (uint16_t)(world->next_port + 1) : 40000;
+    socket->local = ci_kaddress_of(node, CI_KFOUR, ci_sim_address_new_port(ci_k.world));
     socket->next = ci_k.sockets;
     ci_k.sockets = socket;
     return socket;

@@ -62,6 +62,16 @@ TEST(a_port_is_taken_once_a_host_and_family)
     net_close(&net);
 }
 
+TEST(a_port_that_a_program_asked_for_is_given_to_no_other)
+{
+    struct net net;
+    net_open(&net, 1);
+    CHECK(net_listen(&net, CI_PORT_FIRST + 3, 1) >= 0);
+    for (int i = 0; i < 9; i++)
+        CHECK(ntohs(client_of(&net, net.on_a)->local.sin_port) != CI_PORT_FIRST + 3);
+    net_close(&net);
+}
+
 TEST(no_host_listens_on_the_address_of_another)
 {
     struct net net;
