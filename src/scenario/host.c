@@ -140,13 +140,15 @@ void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b,
     int rc = sim && given && is_of(sim, a) && is_of(sim, b)
                  ? ci_options_read(&link, sizeof link, given)
                  : -EINVAL;
-    if (rc < 0)
+    if (rc < 0) {
         (void)CI_MISUSE(
             rc, "sim or link is NULL, link lacks its size, or a or b is of another simulation");
-    link.cut |=
-        link.latency == COIR_NEVER; /* otherwise a stream waits for ever for what was sent */
-    if (rc == 0)
-        ci_world_link(&sim->world, a ? a->node : NULL, b ? b->node : NULL, &link);
+        return;
+    }
+    /* otherwise a stream waits for ever for what was sent */
+    link.cut |= link.latency == COIR_NEVER;
+    ci_world_link(&sim->world, a ? a->node : NULL, b ? b->node : NULL, &link);
+    sim->kind->links_changed(sim);
 }
 
 void coir_sim_set_faults(coir_sim *sim, const coir_host *host, const coir_faults *given)
@@ -190,6 +192,7 @@ void coir_sim_crash(coir_sim *sim, coir_host *host)
         return;
     }
     ci_world_kill(&sim->world, host->node);
+    sim->kind->links_changed(sim);
     sim->kind->cancel(host);
 }
 

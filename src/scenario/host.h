@@ -24,6 +24,8 @@ struct ci_host_kind {
     void (*stop)(coir_host *host);
     void (*cancel)(coir_host *host); /* without time for draining */
 
+    void (*links_changed)(struct coir_sim *sim); /* or a host is dead */
+
     /* Runs one step of some host: 0; -EDEADLK nothing will ever happen again; -ETIME. */
     int (*step)(struct coir_sim *sim);
 

@@ -99,6 +99,12 @@ static void cancel(coir_host *host)
     stop(host);
 }
 
+static void links_changed(struct coir_sim *sim)
+{
+    (void)sim;
+    ci_sim_kernel->links_changed();
+}
+
 static int step(struct coir_sim *sim)
 {
     (void)sim;
@@ -123,6 +129,7 @@ const struct ci_host_kind ci_kernel_host = {
     .result = result,
     .stop = stop,
     .cancel = cancel,
+    .links_changed = links_changed,
     .step = step,
     .dump = dump,
     .audit = audit,

@@ -9,6 +9,7 @@
 #include "sim/driver.h"
 #include "sim/event.h"
 #include "sim/node.h"
+#include "sim/stream.h"
 #include "task/audit.h"
 #include "task/run.h"
 #include "task/run_state.h"
@@ -67,6 +68,11 @@ static void stop(coir_host *host)
 static void cancel(coir_host *host)
 {
     ci_run_cancel(host->runtime);
+}
+
+static void links_changed(struct coir_sim *sim)
+{
+    ci_sim_stream_links_changed(&sim->world);
 }
 
 /* ---- steps ---- */
@@ -142,6 +148,7 @@ const struct ci_host_kind ci_stepped_host = {
     .result = result,
     .stop = stop,
     .cancel = cancel,
+    .links_changed = links_changed,
     .step = step,
     .audit = audit,
 };

@@ -23,6 +23,9 @@ struct ci_sim_kernel {
     /* Calls fn(arg), which makes system calls that do not sleep, as the process. */
     void (*as)(struct ci_kprocess *process, void (*fn)(void *arg), void *arg);
 
+    /* Links have changed, or a host is dead. */
+    void (*links_changed)(void);
+
     /* Traces what each thread waits for. */
     void (*dump)(void);
 

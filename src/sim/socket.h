@@ -73,6 +73,7 @@ struct ci_socket {
     struct ci_socket *peer;          /* NULL: closed */
     const struct ci_node *peer_node; /* remains set when the peer is closed */
     size_t unread_by_peer;
+    size_t held_room; /* the news that the peer has read so much waits for another link */
     uint64_t segments_in, segments_out;
     int syn_tries; /* connect.c */
 
@@ -80,6 +81,7 @@ struct ci_socket {
     coir_time last_arrival; /* of the last segment that this end has sent */
     struct ci_parcel *outbox, **outbox_tail;
     int retries;
+    bool probes; /* see ci_transport_probe */
 
     /* of a stream: in a listener's backlog, not accepted yet */
     bool queued;

@@ -19,7 +19,7 @@
 #include "sim/trace.h"
 #include "sim/transport.h"
 
-enum { WINDOW = 64 * 1024 };
+enum { WINDOW = CI_TRANSPORT_WINDOW };
 
 /* ---- what arrives ---- */
 
@@ -65,13 +65,22 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
     if (!socket)
         return;
     if (ci_world_is_cut(world, socket->peer_node, socket->node)) {
-        ci_socket_schedule(world, ci_time_after(world->now, ci_transport_retransmission),
-                           room_arrives, socket, amount, NULL);
+        socket->held_room += amount;
         return;
     }
     ci_check(amount <= socket->unread_by_peer, "sim/stream.c 1");
     socket->unread_by_peer -= amount;
     ci_socket_changed(world, socket);
+}
+
+static void let_room_arrive(struct ci_world *world, struct ci_socket *socket)
+{
+    const coir_link *link = ci_world_find_link(world, socket->peer_node, socket->node);
+    if (!socket->held_room || ci_world_is_cut(world, socket->peer_node, socket->node))
+        return;
+    ci_socket_schedule(world, ci_time_after(world->now, link->latency), room_arrives, socket,
+                       socket->held_room, NULL);
+    socket->held_room = 0;
 }
 
 /* ---- reading and writing ---- */
@@ -298,6 +307,18 @@ static const struct ci_socket_kind stream_kind = {
     .events = events,
     .close = close_stream,
 };
+
+void ci_sim_stream_links_changed(struct ci_world *world)
+{
+    for (size_t fd = 0; fd < world->socket_capacity; fd++) {
+        struct ci_socket *socket = world->sockets[fd];
+        if (!socket || socket->kind != &stream_kind)
+            continue;
+        let_room_arrive(world, socket);
+        if (socket->unread_by_peer >= WINDOW)
+            ci_transport_probe(world, socket);
+    }
+}
 
 int ci_sim_stream_open(struct ci_world *world, struct ci_node *node, int family)
 {

@@ -6,7 +6,7 @@
  *
  * Segments sent over a cut link wait in the outbox. They are sent again after 200 ms, then after
  * twice as long each time. After RETRIES retries the stream ends with -ETIMEDOUT, and the peer gets
- * no reset. Closing drops the outbox. */
+ * no reset. Closing drops the outbox. A full window is asked about at the same intervals. */
 #include "sim/transport.h"
 
 #include <errno.h>
@@ -122,6 +122,38 @@ static void unanswered(struct ci_world *world, struct ci_socket *socket, size_t 
 void ci_transport_unanswered(struct ci_world *world, struct ci_socket *socket)
 {
     unanswered(world, socket, 0, NULL);
+}
+
+static bool is_cut_off(const struct ci_world *world, const struct ci_socket *socket)
+{
+    return ci_transport_is_cut(world, socket) ||
+           ci_world_is_cut(world, socket->peer_node, socket->node);
+}
+
+static void probe(struct ci_world *world, struct ci_socket *socket, size_t retries, void *data)
+{
+    (void)data;
+    if (!socket || socket->state != CI_STREAM_CONNECTED)
+        return;
+    bool full = socket->unread_by_peer >= CI_TRANSPORT_WINDOW;
+    if (full && is_cut_off(world, socket)) {
+        if (++retries <= RETRIES)
+            ci_socket_schedule(world, retry_time(world, retries), probe, socket, retries, NULL);
+        else
+            time_out(world, socket);
+        return;
+    }
+    socket->probes = false;
+    if (full && !socket->peer) /* its reset was lost */
+        ci_transport_unanswered(world, socket);
+}
+
+void ci_transport_probe(struct ci_world *world, struct ci_socket *socket)
+{
+    if (socket->probes || !is_cut_off(world, socket))
+        return;
+    socket->probes = true;
+    ci_socket_schedule(world, retry_time(world, 0), probe, socket, 0, NULL);
 }
 
 static void send_off(struct ci_world *world, struct ci_socket *socket, ci_socket_event_fn *what,

@@ -7,6 +7,9 @@
 /* The delay of a segment that was lost once, and the first retry interval on a cut link. */
 static const coir_time ci_transport_retransmission = 200 * COIR_MS;
 
+/* How many bytes may be under way, or not read yet by the peer. */
+enum { CI_TRANSPORT_WINDOW = 64 * 1024 };
+
 /* The link from this end to the peer, and whether it is cut. */
 const coir_link *ci_transport_link(const struct ci_world *world, const struct ci_socket *socket);
 bool ci_transport_is_cut(const struct ci_world *world, const struct ci_socket *socket);
@@ -29,6 +32,10 @@ void ci_transport_reset_arrives(struct ci_world *world, struct ci_socket *socket
 
 /* A segment of this end reached no socket. `socket` NULL: this end has been closed as well. */
 void ci_transport_unanswered(struct ci_world *world, struct ci_socket *socket);
+
+/* The window of this end is full, and a link has changed: while nothing can tell it of room, it
+ * asks, and times out as a segment does. */
+void ci_transport_probe(struct ci_world *world, struct ci_socket *socket);
 
 void ci_transport_drop_outbox(struct ci_socket *socket);
 

@@ -382,3 +382,55 @@ TEST(to_an_address_outside_of_the_network_there_is_no_route)
         CHECK_EQ(coir_sim_run(&options, look_elsewhere, NULL, NULL), 0);
     }
 }
+
+/* ---- peers that are gone ---- */
+
+static coir_host *gone;
+
+static int never_read(coir_stream *stream, void *arg)
+{
+    (void)stream, (void)arg;
+    return coir_sleep_for(3600 * COIR_S);
+}
+
+static int serve_no_reads(void *arg)
+{
+    (void)arg;
+    return coir_serve_tcp("0.0.0.0:7", never_read, NULL);
+}
+
+static int fill(void *arg)
+{
+    static char block[100000];
+    coir_stream *stream;
+    CHECK_EQ(connect_to_server(&stream), 0);
+    ssize_t n = 0;
+    while (n >= 0) {
+        COIR_DEADLINE(coir_in(COIR_S));
+        n = coir_write(stream, block, sizeof block);
+    }
+    CHECK_EQ(n, -ETIME);
+    coir_sim_crash(arg, gone);
+    COIR_DEADLINE(coir_in(100 * COIR_S));
+    n = coir_write_all(stream, block, sizeof block);
+    coir_close(stream);
+    return (int)n;
+}
+
+static int fill_up(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    CHECK((gone = coir_sim_host(sim, "server", serve_no_reads, NULL)));
+    CHECK_EQ(coir_sim_host_main(sim, "client", fill, sim), -ETIMEDOUT);
+    return 0;
+}
+
+TEST(a_writer_that_waits_for_room_notices_that_its_peer_is_gone)
+{
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        for (uint64_t seed = 1; seed <= 10; seed++) {
+            coir_sim_options options = test_sim_options(seed, 1);
+            options.driver = drivers[i];
+            CHECK_EQ(coir_sim_run(&options, fill_up, NULL, NULL), 0);
+        }
+}

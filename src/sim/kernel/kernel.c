@@ -83,6 +83,7 @@ static const struct ci_sim_kernel kernel = {
     .ended = ci_kprocess_ended,
     .run = ci_kthreads_run,
     .as = ci_kprocess_as,
+    .links_changed = ci_knetwork_links_changed,
     .dump = ci_kthreads_dump,
     .audit = ci_kprocess_audit,
 };

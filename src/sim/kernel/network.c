@@ -8,6 +8,8 @@
  *   EPIPE after the peer's end, or as ECONNREFUSED before the connection was established.
  * - Over a cut link nothing arrives: the pump retries with growing delays, then the sender gets
  *   ETIMEDOUT, and the peer is not told. A reset is sent once.
+ * - A sender whose peer has no room asks again when a link has changed (tcp_probe_timer): over a
+ * cut one it gets ETIMEDOUT as well.
  * - Waiting writers are woken when a third of the buffer is free (sk_stream_write_space).
  */
 #include <errno.h>
@@ -286,4 +288,11 @@ void ci_knetwork_room(struct ci_ksocket *socket)
         end_is_acknowledged(peer, 0);
     if (peer && peer->stalled && peer->out.first && socket->in.bytes < socket->in_most)
         schedule_pump(peer, ci_time_after(ci_know(), ci_knetwork_link(socket)->latency));
+}
+
+void ci_knetwork_links_changed(void)
+{
+    for (struct ci_ksocket *socket = ci_k.sockets; socket; socket = socket->next)
+        if (socket->stalled && socket->out.first)
+            schedule_pump(socket, ci_time_after(ci_know(), retransmission));
 }

@@ -141,6 +141,7 @@ void ci_knetwork_deliver(struct ci_ksocket *socket, ci_call_fn *fn, struct ci_ks
 void ci_knetwork_send(struct ci_ksocket *socket, struct ci_ksegment *segment);
 ssize_t ci_kstream_peek(struct ci_kfile *file, char *to, size_t len);
 void ci_knetwork_room(struct ci_ksocket *socket); /* its reader has taken something */
+void ci_knetwork_links_changed(void);
 void ci_knetwork_send_reset(struct ci_ksocket *socket);
 void ci_knetwork_become_reset(struct ci_ksocket *socket, int error);
 bool ci_knetwork_is_writable(const struct ci_ksocket *socket);

@@ -190,6 +190,105 @@ TEST(an_address_leads_to_the_host_that_has_it)
     CHECK_EQ(coir_sim_run(&options, look, NULL, NULL), 0);
 }
 
+static int never_read(coir_stream *stream, void *arg)
+{
+    (void)stream, (void)arg;
+    return coir_sleep_for(3600 * COIR_S);
+}
+
+static int serve_no_reads(void *arg)
+{
+    (void)arg;
+    return coir_serve_tcp("0.0.0.0:7", never_read, NULL);
+}
+
+static struct {
+    coir_sim *sim;
+    coir_host *server;
+    enum { CUT, CUT_BACK, CRASH, CUT_FOR_A_WHILE } how;
+} fate;
+
+static void befall(void)
+{
+    coir_link cut = {.latency = COIR_MS, .cut = true, .one_way = fate.how == CUT_BACK};
+    if (fate.how == CRASH)
+        coir_sim_crash(fate.sim, fate.server);
+    else
+        coir_sim_link(fate.sim, fate.server, NULL, cut);
+}
+
+/* Until nothing more goes out; then the server is gone. */
+static int fill(void *arg)
+{
+    static char block[100000];
+    coir_stream *stream;
+    (void)arg;
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(coir_tcp_connect("server:7", &stream), 0);
+    ssize_t n = 0;
+    while (n >= 0) {
+        COIR_DEADLINE(coir_in(COIR_S));
+        n = coir_write(stream, block, sizeof block);
+    }
+    CHECK_EQ(n, -ETIME);
+    befall();
+    if (fate.how == CUT_FOR_A_WHILE) {
+        coir_sleep_for(10 * COIR_S);
+        coir_sim_link(fate.sim, NULL, NULL, (coir_link){.latency = COIR_MS});
+    }
+    COIR_DEADLINE(coir_in(100 * COIR_S));
+    n = coir_write(stream, block, sizeof block);
+    coir_close(stream);
+    return (int)n;
+}
+
+static int fill_up(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    fate.sim = sim;
+    CHECK((fate.server = coir_sim_host(sim, "server", serve_no_reads, NULL)));
+    CHECK_EQ(coir_sim_host_main(sim, "client", fill, NULL),
+             fate.how == CUT_FOR_A_WHILE ? -ETIME : -ETIMEDOUT);
+    return 0;
+}
+
+TEST(a_writer_that_waits_for_room_notices_that_its_peer_is_gone)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    for (fate.how = CUT; fate.how <= CUT_FOR_A_WHILE; fate.how++)
+        CHECK_EQ(coir_sim_run(&options, fill_up, NULL, NULL), 0);
+}
+
+static int read_over_a_cut_link(void *arg)
+{
+    coir_event event = COIR_EVENT_INIT;
+    coir_stream *stream;
+    char byte;
+    (void)arg;
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(coir_tcp_connect("server:7", &stream), 0);
+    CHECK_EQ(coir_write(stream, "x", 1), 1);
+    coir_sleep_for(COIR_S);
+    coir_sim_link(fate.sim, NULL, NULL, (coir_link){.cut = true});
+    CHECK_EQ(coir_read(stream, &byte, 1), 1);
+    return coir_event_wait(&event);
+}
+
+static int wait_for_ever(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    fate.sim = sim;
+    CHECK(coir_sim_host(sim, "server", serve_echo, NULL));
+    CHECK_EQ(coir_sim_host_main(sim, "client", read_over_a_cut_link, NULL), -EDEADLK);
+    return -EDEADLK;
+}
+
+TEST(a_cut_link_does_not_hide_that_nothing_can_happen)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    CHECK_EQ(coir_sim_run(&options, wait_for_ever, NULL, NULL), -EDEADLK);
+}
+
 TEST(a_link_without_an_end_to_its_latency_is_cut)
 {
     coir_sim_options options = test_sim_options(1, 1);
