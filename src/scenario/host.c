@@ -145,8 +145,10 @@ void coir_sim_set_link(coir_sim *sim, const coir_host *a, const coir_host *b,
             rc, "sim or link is NULL, link lacks its size, or a or b is of another simulation");
         return;
     }
-    /* otherwise a stream waits for ever for what was sent */
-    link.cut |= link.latency == COIR_NEVER;
+    if (link.latency == COIR_NEVER) { /* what is under way for ever would never be sent again */
+        link.latency = 0;
+        link.cut = true;
+    }
     ci_world_link(&sim->world, a ? a->node : NULL, b ? b->node : NULL, &link);
     sim->kind->links_changed(sim);
 }

@@ -434,3 +434,35 @@ TEST(a_writer_that_waits_for_room_notices_that_its_peer_is_gone)
             CHECK_EQ(coir_sim_run(&options, fill_up, NULL, NULL), 0);
         }
 }
+
+static int fall_silent(void *arg)
+{
+    coir_stream *stream;
+    char byte;
+    CHECK_EQ(connect_to_server(&stream), 0);
+    coir_sim_link(arg, NULL, NULL, (coir_link){.latency = COIR_NEVER});
+    CHECK_EQ(coir_write(stream, "x", 1), 1);
+    coir_sleep_for(COIR_S);
+    coir_sim_link(arg, NULL, NULL, (coir_link){.latency = COIR_MS});
+    COIR_DEADLINE(coir_in(60 * COIR_S));
+    int rc = (int)coir_read(stream, &byte, 1);
+    coir_close(stream);
+    return rc;
+}
+
+static int be_silent(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    CHECK(coir_sim_host(sim, "server", serve, NULL));
+    CHECK_EQ(coir_sim_host_main(sim, "client", fall_silent, sim), 1);
+    return 0;
+}
+
+TEST(bytes_that_were_sent_over_a_link_without_an_end_to_its_latency_arrive_later)
+{
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++) {
+        coir_sim_options options = test_sim_options(1, 1);
+        options.driver = drivers[i];
+        CHECK_EQ(coir_sim_run(&options, be_silent, NULL, NULL), 0);
+    }
+}
