@@ -82,7 +82,9 @@ typedef struct coir_sim_result {
  * linked with the library coir_simulated.
  * Suspends: no (it blocks).  Threads: a plain one.
  * Errors: what the scenario returned; -COIR_ELEFT a host left something open; -EINVAL bad options;
- * -COIR_EUNSIZED; -ENOTSUP the library is not coir_simulated; -ENOMEM. */
+ * -COIR_EUNSIZED; -COIR_ENEWER; -ENOTSUP the library is not coir_simulated; -EBUSY another run over
+ * the simulated kernel has not ended; -EDEADLK, -ETIME a host did not end when it was stopped;
+ * -ENOMEM. */
 COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *scenario, void *arg,
                           coir_sim_result *ret_result);
 

@@ -2,6 +2,7 @@
  * driver, runs it, and frees it. Its workers are threads of that kernel, and sleep in it. */
 #include <errno.h>
 
+#include "base/atomic.h"
 #include "driver/driver.h"
 #include "scenario/host.h"
 #include "sim/kernel.h"
@@ -12,12 +13,16 @@
 #include "task/local.h"
 #include "task/runtime.h"
 
+static bool is_open; /* the kernel has one world at a time */
+
 static int open_kernel(struct coir_sim *sim)
 {
     if (!ci_sim_kernel)
         return -ENOTSUP;
     if (!ci_driver_known(sim->options.driver))
         return -EINVAL;
+    if (ci_exchange(&is_open, true))
+        return -EBUSY;
     void **locals[] = {(void **)&ci_worker_current, (void **)&ci_carried_locals};
     ci_sim_kernel->open(&sim->world, sim->options.time_max, locals, ci_countof(locals));
     return 0;
@@ -26,6 +31,7 @@ static int open_kernel(struct coir_sim *sim)
 static void close_kernel(void)
 {
     ci_sim_kernel->close();
+    ci_store(&is_open, false);
 }
 
 static int make_runtime(const coir_host *host, coir_runtime **ret_runtime)

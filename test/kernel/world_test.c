@@ -466,3 +466,23 @@ TEST(bytes_that_were_sent_over_a_link_without_an_end_to_its_latency_arrive_later
         CHECK_EQ(coir_sim_run(&options, be_silent, NULL, NULL), 0);
     }
 }
+
+/* ---- a run in a run ---- */
+
+static int run_again(coir_sim *sim, void *arg)
+{
+    (void)sim;
+    coir_sim_options options = test_sim_options(2, 1);
+    CHECK_EQ(coir_sim_run(&options, conversation, NULL, NULL), 0); /* on the driver "sim" */
+    options.driver = arg;
+    CHECK_EQ(coir_sim_run(&options, conversation, NULL, NULL), -EBUSY);
+    return conversation(sim, NULL);
+}
+
+TEST(the_kernel_has_one_world_at_a_time)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    options.driver = "epoll";
+    CHECK_EQ(coir_sim_run(&options, run_again, "poll", NULL), 0);
+    CHECK_EQ(coir_sim_run(&options, conversation, NULL, NULL), 0);
+}
