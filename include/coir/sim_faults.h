@@ -48,7 +48,8 @@ typedef struct coir_faults {
 } coir_faults;
 
 /* What the name servers of the world say about a name. A host that nothing was said about is found
- * by its name, at once, at its IPv4 address; every other name is unknown. */
+ * by its name, at once, at its IPv4 address; of several hosts of one name, that is the one that was
+ * started first, or has replaced it. Every other name is unknown. */
 typedef struct coir_name_answer {
     size_t size; /* set by coir_sim_name */
     /* [those of the host of that name] numbers and names of hosts, separated by spaces:

@@ -57,12 +57,21 @@ void ci_world_free_names(struct ci_world *world)
     }
 }
 
+/* The node of that name with the lowest number: a restart does not change which it is. */
+static const struct ci_node *find_node(const struct ci_world *world, const char *name)
+{
+    const struct ci_node *found = NULL;
+    for (const struct ci_node *node = world->nodes; node; node = node->next)
+        if (node->number && strcmp(node->name, name) == 0 &&
+            (!found || node->number < found->number))
+            found = node;
+    return found;
+}
+
 static bool add_host(const struct ci_world *world, const char *name, int family,
                      union ci_ip *ret_ip)
 {
-    const struct ci_node *node = world->nodes;
-    while (node && (!node->number || strcmp(node->name, name) != 0))
-        node = node->next;
+    const struct ci_node *node = find_node(world, name);
     if (!node)
         return false;
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = ci_sim_address_of(node)};

@@ -58,3 +58,18 @@ TEST(name_servers_say_what_they_are_told_to)
     CHECK_EQ(resolve(&net, "service", AF_INET6, NULL), -COIR_ENAMESERVER);
     net_close(&net);
 }
+
+TEST(of_several_hosts_of_a_name_it_stays_with_the_first)
+{
+    struct net net;
+    int last;
+    net_open(&net, 1);
+    CHECK(ci_world_add_node(&net.world, "a"));
+    CHECK_EQ(resolve(&net, "a", AF_INET, &last), 1);
+    CHECK_EQ(last, 1);
+    ci_world_kill(&net.world, net.a);
+    CHECK(ci_world_add_node(&net.world, "a"));
+    CHECK_EQ(resolve(&net, "a", AF_INET, &last), 1);
+    CHECK_EQ(last, 1);
+    net_close(&net);
+}
