@@ -10,8 +10,8 @@
  *   }
  *
  * Each host is a runtime with a name that the others can connect to ("server:7777"; coir_sim_name
- * gives it others). A loopback address reaches its own host first, then any host of the world, so
- * that programs written for loopback run unchanged. */
+ * gives it others). A loopback address reaches its own host first, then, on the driver "sim" alone,
+ * any host of the world, so that programs written for loopback run unchanged. */
 #ifndef COIR_SIM_H
 #define COIR_SIM_H
 
@@ -89,8 +89,11 @@ COIR_API int coir_sim_run(const coir_sim_options *options, coir_scenario_fn *sce
                           coir_sim_result *ret_result);
 
 /* Starts a host whose first task is `fn(arg)`. It runs while coir_sim_host_main does. `name` has 1
- * to 63 bytes. Returns NULL when there is no memory, or an argument is missing or too long.
- * Suspends: no.  Threads: the scenario's.  Owns: the host is the simulation's. */
+ * to 63 bytes. If a host of that name is down or has crashed, the new one has its address and its
+ * disk; of several, those of the one that was started first. Links and faults that were set for
+ * that host alone do not hold for the new one. A scenario does this, or a task of one of its hosts.
+ * Returns NULL when there is no memory, or an argument is missing or too long.
+ * Suspends: no.  Threads: the simulation's.  Owns: the host is the simulation's. */
 COIR_API coir_host *coir_sim_host(coir_sim *sim, const char *name, coir_task_fn *fn, void *arg);
 
 /* Starts a host, runs the world until it has no task left, and returns its result.
@@ -146,7 +149,7 @@ static inline int coir_sim_name(coir_sim *sim, const char *name, coir_name_answe
 /* Makes a host lose its power. Nothing that it does has an effect outside of it from now on, its
  * peers are not told, and each sector of a file that was written since its last sync may be old or
  * new. Its tasks are cancelled. A host that is started later under the same name has its address
- * and its disk; of several that are down, those of the one that was started first.
+ * and its disk.
  * Suspends: no.  Threads: the simulation's. */
 COIR_API void coir_sim_crash(coir_sim *sim, coir_host *host);
 
