@@ -227,17 +227,16 @@ static int wait_a_while(coir_stream *stream)
     return coir_stream_wait(stream, COIR_READ);
 }
 
-/* The peer says that it is done, too. One that has closed resets for the end that a filter sends.
- */
+/* The peer says that it is done, too. One that has closed resets for the end that a filter sends,
+ * or for the bytes before it. */
 static int end_well(struct talk *talk)
 {
     char more;
     int rc = coir_shutdown_write(talk->stream);
     ssize_t n = rc < 0 ? rc : coir_read(talk->stream, &more, 1);
-    if (n != 0 && !(n == -ECONNRESET && talk->is_masked))
-        rc = -EPROTO;
+    bool is_reset = n == -ECONNRESET || rc == -EPIPE;
     coir_close(talk->stream);
-    return rc;
+    return n == 0 || (is_reset && talk->is_masked) ? 0 : -EPROTO;
 }
 
 static int watch(void *arg)
