@@ -34,10 +34,10 @@ static int step_in_turn(struct ci_tls_stream *stream)
 {
     coir_semaphore *pace = &stream->tls->paces[coir_worker_index() % CI_PACES];
     int rc = coir_semaphore_acquire(pace, 1);
+    int result = rc < 0 ? rc : step(stream);
+    stream->on_pool = false; /* it was as if on the pool where that is full */
     if (rc < 0)
         return rc;
-    int result = step(stream);
-    stream->on_pool = false; /* it was as if on the pool where that is full */
     if (!stream->to_pool) {
         ci_bio_flush(stream);
         rc = coir_yield();

@@ -10,6 +10,7 @@
 #include "openssl_memory.h"
 #include "pair.h"
 #include "pki.h"
+#include "tls/tls.h"
 
 TEST_REAL(a_server_is_refused_unless_everything_is_right)
 {
@@ -186,6 +187,19 @@ static int offload_pass_gate(void *arg)
     return coir_offload(pass_gate, arg);
 }
 
+/* Until `gate` is open, the pool takes no other call. */
+static void fill_the_pool(coir_scope *scope)
+{
+    pthread_mutex_lock(&gate);
+    entered = 0;
+    coir_go(scope, offload_pass_gate, NULL);
+    while (!__atomic_load_n(&entered, __ATOMIC_ACQUIRE))
+        coir_yield();
+    coir_go(scope, offload_pass_gate, NULL);
+    coir_yield();
+    CHECK_EQ(coir_offload(pass_gate, NULL), -EAGAIN);
+}
+
 static int shake_hands_with_a_full_pool(void *arg)
 {
     (void)arg;
@@ -194,14 +208,8 @@ static int shake_hands_with_a_full_pool(void *arg)
     coir_tls_options client = COIR_TLS_OPTIONS, server = COIR_TLS_OPTIONS;
     client.ca = server.certificate = rsa.certificate_text;
     server.key = rsa.key_text;
-    pthread_mutex_lock(&gate);
     COIR_SCOPE(scope);
-    coir_go(scope, offload_pass_gate, NULL);
-    while (!__atomic_load_n(&entered, __ATOMIC_ACQUIRE))
-        coir_yield();
-    coir_go(scope, offload_pass_gate, NULL);
-    coir_yield();
-    CHECK_EQ(coir_offload(pass_gate, NULL), -EAGAIN);
+    fill_the_pool(scope);
     CHECK_EQ(connect_with(server, client, NULL, NULL), 0);
     pthread_mutex_unlock(&gate);
     CHECK_EQ(coir_scope_wait(scope), 0);
@@ -209,11 +217,67 @@ static int shake_hands_with_a_full_pool(void *arg)
     return 0;
 }
 
-TEST(a_full_pool_does_not_stop_handshakes)
+static void run_with_a_small_pool(coir_task_fn *fn)
 {
     coir_config config = COIR_CONFIG;
     config.workers = 1;
     config.offload_threads_max = 1;
     config.offload_queue_max = 1;
-    CHECK_EQ(test_run(&config, shake_hands_with_a_full_pool, NULL), 0);
+    CHECK_EQ(test_run(&config, fn, NULL), 0);
+}
+
+TEST(a_full_pool_does_not_stop_handshakes)
+{
+    run_with_a_small_pool(shake_hands_with_a_full_pool);
+}
+
+static int connect_in_vain(void *arg)
+{
+    struct pair *pair = arg;
+    pair->client_rc = coir_tls_connect(pair->client, "example.org", pair->a, &pair->tls_a);
+    return 0;
+}
+
+/* The handshake waits for its turn to sign, and then, as the pool is full, for one to make a step
+ * on the worker. */
+static int give_up_with_a_full_pool(void *arg)
+{
+    (void)arg;
+    struct identity rsa =
+        pki_make((struct wish){.name = "rsa", .names = "DNS:example.org", .rsa = true});
+    coir_tls_options options = COIR_TLS_OPTIONS;
+    options.certificate = rsa.certificate_text;
+    options.key = rsa.key_text;
+    struct pair pair = {.client = client_of((coir_tls_options)COIR_TLS_OPTIONS),
+                        .server = server_of(options)};
+    coir_semaphore *paces = &pair.server->paces[0], *signers = &pair.server->signers[0];
+    CHECK_EQ(coir_duplex(0, &pair.a, &pair.b), 0);
+    COIR_SCOPE(full);
+    fill_the_pool(full);
+    CHECK_EQ(coir_semaphore_acquire(signers, CI_SIGNERS), 0);
+    COIR_SCOPE(scope);
+    coir_go(scope, connect_in_vain, &pair);
+    coir_go(scope, accept_it, &pair);
+    for (int i = 0; i < 20; i++)
+        coir_yield();
+    CHECK_EQ(coir_semaphore_acquire(paces, CI_STEPS_A_ROUND), 0);
+    coir_semaphore_release(signers, CI_SIGNERS);
+    for (int i = 0; i < 20; i++)
+        coir_yield();
+    coir_scope_cancel(scope);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK_EQ(pair.server_rc, -ECANCELED);
+    CHECK_EQ(pair.client_rc, -ECANCELED);
+    coir_semaphore_release(paces, CI_STEPS_A_ROUND);
+    pthread_mutex_unlock(&gate);
+    CHECK_EQ(coir_scope_wait(full), 0);
+    coir_close(pair.a);
+    close_pair(&pair);
+    pki_free(&rsa);
+    return 0;
+}
+
+TEST(a_handshake_with_a_full_pool_may_be_cancelled)
+{
+    run_with_a_small_pool(give_up_with_a_full_pool);
 }
