@@ -108,14 +108,20 @@ static int open_pem(const char *source, BIO **ret_bio)
     return errno && !is_text(source) ? -errno : -ENOMEM;
 }
 
+/* OpenSSL takes a read that failed for the end of the file. */
+static bool is_unreadable(BIO *bio)
+{
+    FILE *file = NULL;
+    return BIO_method_type(bio) == BIO_TYPE_FILE && BIO_get_fp(bio, &file) == 1 && ferror(file);
+}
+
 /* Whether a list ends because there is no more of it. A list of which a part is missing is an
  * error: what it does not say, such as that a certificate is revoked, would not be known. */
 static int check_end(BIO *bio)
 {
     unsigned long error = ERR_peek_last_error();
-    FILE *file = NULL;
-    if (BIO_method_type(bio) == BIO_TYPE_FILE && BIO_get_fp(bio, &file) == 1 && ferror(file))
-        return -EIO; /* OpenSSL takes it for the end */
+    if (is_unreadable(bio))
+        return -EIO;
     if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE)
         return -ENOMEM;
     return ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE
@@ -139,6 +145,8 @@ static int use_chain(SSL_CTX *context, const char *source)
         return rc;
     X509 *own = PEM_read_bio_X509_AUX(bio, NULL, no_password, NULL), *next;
     rc = own && SSL_CTX_use_certificate(context, own) == 1 ? 0 : ci_tls_error(-COIR_ECERT);
+    if (!own && is_unreadable(bio))
+        rc = -EIO;
     while (rc == 0 && (next = PEM_read_bio_X509(bio, NULL, no_password, NULL)))
         if (SSL_CTX_add0_chain_cert(context, next) != 1) {
             X509_free(next);
@@ -161,6 +169,8 @@ static int use_key(SSL_CTX *context, const char *source)
     rc = key && SSL_CTX_use_PrivateKey(context, key) == 1 && SSL_CTX_check_private_key(context) == 1
              ? 0
              : ci_tls_error(-COIR_ETLS_KEY);
+    if (!key && is_unreadable(bio))
+        rc = -EIO;
     EVP_PKEY_free(key);
     BIO_free(bio);
     return rc;

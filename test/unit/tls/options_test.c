@@ -72,6 +72,11 @@ TEST(a_list_of_which_a_part_is_missing_is_refused)
     client = (coir_tls_options)COIR_TLS_OPTIONS;
     client.ca = "/"; /* opens, but no read of it succeeds */
     CHECK_EQ(coir_tls_client_new(&client, &tls), -EIO);
+    server.certificate = "/";
+    CHECK_EQ(coir_tls_server_new(&server, &tls), -EIO);
+    server.certificate = leaf.certificate_text;
+    server.key = "/";
+    CHECK_EQ(coir_tls_server_new(&server, &tls), -EIO);
     free(before);
     free(now);
     pki_free(&ca);
