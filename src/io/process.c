@@ -337,5 +337,8 @@ int coir_process_kill(coir_process *opaque)
 {
     struct ci_process *process = NULL;
     int rc = find(opaque, &process, CI_CALL, CI_PLACE);
-    return rc < 0 ? rc : ci_process_kill_all(process, SIGKILL);
+    if (rc < 0)
+        return rc;
+    rc = ci_process_kill_all(process, SIGKILL);
+    return ci_sys_kill(process->pidfd, SIGKILL) == 0 ? 0 : rc; /* it may have left its group */
 }

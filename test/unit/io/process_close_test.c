@@ -217,6 +217,38 @@ TEST_REAL(a_kill_ends_the_whole_group)
     CHECK_EQ(coir_process_kill(child), -ESRCH);
 }
 
+/* This program, as a child that leaves its group, and what it has started behind. */
+__attribute__((constructor)) static void leave_group(void)
+{
+    if (!getenv("LEAVE_GROUP"))
+        return;
+    pid_t grandchild = fork();
+    if (grandchild > 0 && setpgid(0, getpgid(getppid())) == 0)
+        dprintf(STDOUT_FILENO, "%d\n", (int)grandchild);
+    for (;;)
+        pause();
+}
+
+TEST_REAL(a_kill_ends_a_child_that_has_left_its_group)
+{
+    static const char *const environment[] = {"LEAVE_GROUP=1", NULL};
+    char own[4096] = "";
+    const char *const command[] = {own, NULL};
+    CHECK(readlink("/proc/self/exe", own, sizeof own - 1) > 0);
+    coir_process_options options = reads_with(COIR_NEVER);
+    options.environment = environment;
+    adopt_orphans();
+    COIR_PROCESS(child);
+    CHECK_EQ(coir_process_spawn_with(child, command, &options), 0);
+    int grandchild = read_number(coir_process_stdout(child));
+    CHECK_EQ(getpgid(grandchild), coir_process_pid(child));
+    CHECK_EQ(getpgid(coir_process_pid(child)), getpgid(0));
+    CHECK_EQ(coir_process_kill(child), 0);
+    CHECK_EQ(coir_process_wait(child), COIR_PROCESS_KILLED + SIGKILL);
+    CHECK(waitpid(grandchild, NULL, 0) == grandchild);
+    CHECK_EQ(coir_process_kill(child), -ESRCH);
+}
+
 /* Another process, with a number that is free, and in a group of its own. */
 static pid_t fork_numbered(pid_t number)
 {
