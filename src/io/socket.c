@@ -109,24 +109,24 @@ void ci_socket_stream_free(coir_stream *stream)
     ci_pool_give(&ci_io_of(stream->worker)->streams, stream);
 }
 
+/* Also of a broken one. */
+static const coir_stream *lowest(const coir_stream *stream)
+{
+    while (ci_stream_base(stream)->transport)
+        stream = ci_stream_base(stream)->transport((coir_stream *)(uintptr_t)stream);
+    return stream;
+}
+
 int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value)
 {
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream)
         return CI_MISUSE(-EINVAL, "stream is NULL");
-    while (stream->kind->transport)
-        stream = stream->kind->transport(stream);
+    stream = (coir_stream *)(uintptr_t)lowest(stream);
     if (!stream->is_socket)
         return -EOPNOTSUPP;
     return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);
-}
-
-static const coir_stream *lowest(const coir_stream *stream)
-{
-    while (stream->kind->transport)
-        stream = stream->kind->transport((coir_stream *)(uintptr_t)stream);
-    return stream;
 }
 
 int coir_tcp_get_option(const coir_stream *stream, enum coir_tcp_option option)

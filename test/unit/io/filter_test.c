@@ -366,6 +366,9 @@ TEST_REAL(options_and_addresses_are_those_of_the_socket_below)
     CHECK_EQ((unsigned char)peer[0], MASK_END);
     CHECK_EQ(coir_write_all(accepted[1], "y", 1), 0);
     CHECK_EQ(coir_read(over, peer, 1), 1);
+    ci_stream_break(over, -ECONNABORTED);
+    CHECK_EQ(coir_tcp_set_option(over, COIR_TCP_NODELAY, 0), 0);
+    CHECK_EQ(coir_tcp_get_option(over, COIR_TCP_NODELAY), 0);
     coir_close(over);
     coir_close(accepted[1]);
     coir_listener_close(listener);
