@@ -109,8 +109,10 @@ static int shake_hands(struct ci_tls_stream *stream, coir_cancel_scope *limit)
             coir_deadline_move(limit,
                                ci_time_after(stream->began, host->settings.handshake_timeout));
         }
-        if (result == 1)
+        if (result == 1) {
+            stream->messages = 0; /* those of the handshake do not count */
             return 0; /* the filter sends the rest of the output: the peer may read it later */
+        }
         int rc = flush(stream); /* after a failure: the alert that tells the peer why */
         if (result != -EAGAIN)
             return result;

@@ -391,6 +391,21 @@ TEST_REAL(key_updates_are_no_flood_where_data_is_read_or_written)
     close_pair(&pair);
 }
 
+/* Also those that come right after the handshake, one by one. */
+TEST_REAL(thirty_two_key_updates_are_no_flood)
+{
+    struct pair pair = plain_pair(0);
+    const struct ci_tls_stream *sender = coir_filter_arg(pair.tls_a, &ci_tls_filter);
+    char byte;
+    for (int i = 0; i < 32; i++) {
+        make_key_update(sender->ssl);
+        CHECK_EQ(coir_try_read(pair.tls_b, &byte, 1), -EAGAIN);
+    }
+    CHECK_EQ(coir_write(pair.tls_a, "x", 1), 1);
+    CHECK_EQ(coir_read(pair.tls_b, &byte, 1), 1);
+    close_pair(&pair);
+}
+
 TEST_REAL(records_of_a_byte_starve_nobody)
 {
     size_t bytes;
