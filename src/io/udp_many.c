@@ -70,6 +70,8 @@ static coir_future *many_poll(coir_future *future)
             COIR_AWAIT(future, ci_io_init(&self->io, NULL, &attempt));
             if (self->io.future.result != -EAGAIN)
                 COIR_RETURN(future, ci_udp_leave(udp, complete(self, self->io.future.result)));
+            if (udp->closed) /* its turn may have ended with the attempt */
+                COIR_RETURN(future, ci_udp_leave(udp, -ECANCELED));
         }
         if (self->polls) {
             struct ci_op poll =

@@ -25,6 +25,8 @@ static void everywhere(void (*body)(void))
     run_on_every_driver(config, body);
 }
 
+enum { LATE = 4 };
+
 /* ---- a receive, between its wait and its next attempt ---- */
 
 static struct {
@@ -32,7 +34,7 @@ static struct {
     coir_udp *signal;         /* a datagram here: close the first */
     coir_address second_address;
     char got[16];
-    bool op, reused;
+    bool op, reused, begun;
 } sockets;
 
 static int receive(void *arg)
@@ -109,6 +111,57 @@ static void close_under_receives(void)
 TEST(a_receive_takes_nothing_of_another_socket)
 {
     everywhere(close_under_receives);
+}
+
+/* ---- a receive, between its first attempt and its wait ---- */
+
+/* The fiber's turn ends with one of these operations, which may be the attempt. */
+static int receive_late(void *arg)
+{
+    coir_datagram in = COIR_DATAGRAM;
+    coir_udp_op op;
+    in.data = sockets.got;
+    in.room = sizeof sockets.got;
+    coir_yield();
+    for (int left = *(int *)arg; left < LATE; left++)
+        coir_udp_send_to(sockets.signal, "x", 1, &sockets.second_address);
+    sockets.begun = true;
+    return (int)coir_await(coir_udp_recv_many_op(&op, sockets.first, &in, 1));
+}
+
+static void close_before_the_wait(int left)
+{
+    COIR_HANDLE(receiver);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = receiver;
+    sockets.signal = open_at("127.0.0.1:0", &sockets.second_address);
+    sockets.first = open_at("127.0.0.1:0", &(coir_address){{0}});
+    coir_fd fd = sockets.first->fd;
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go_with(scope, &options, receive_late, &left), 0);
+    for (sockets.begun = false; !sockets.begun;)
+        coir_yield();
+    coir_udp_close(sockets.first);
+    sockets.second = open_at("127.0.0.1:0", &(coir_address){{0}});
+    CHECK_EQ(sockets.second->fd, fd);
+    COIR_DEADLINE(coir_in(10 * COIR_S));
+    CHECK_EQ(coir_join(receiver), -ECANCELED);
+    coir_udp_close(sockets.second);
+    coir_udp_close(sockets.signal);
+}
+
+static void close_before_waits(void)
+{
+    for (int left = 0; left < LATE; left++)
+        close_before_the_wait(left);
+}
+
+TEST(a_receive_that_others_run_before_waits_for_no_other_socket)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.budget = LATE;
+    run_on_every_driver(config, close_before_waits);
 }
 
 /* ---- a send, between two attempts ---- */
