@@ -157,8 +157,9 @@ static ssize_t run(coir_udp *udp, enum ci_op_kind kind, coir_datagram *datagrams
         op.would_wait = true;
         return ci_await(worker, future);
     }
-    ci_spend(worker);
-    return complete(&op, attempt.result);
+    int64_t result = complete(&op, attempt.result);
+    ci_spend(worker); /* may switch: the socket may be gone afterwards */
+    return result;
 }
 
 /* ---- the calls ---- */

@@ -35,6 +35,7 @@ static struct {
     coir_address second_address;
     char got[16];
     bool op, reused, begun;
+    char name[128]; /* of the first */
 } sockets;
 
 static int receive(void *arg)
@@ -162,6 +163,88 @@ TEST(a_receive_that_others_run_before_waits_for_no_other_socket)
     config.workers = 1;
     config.budget = LATE;
     run_on_every_driver(config, close_before_waits);
+}
+
+/* ---- a receive that is complete at once ---- */
+
+static void *get_memory(size_t bytes, void *arg)
+{
+    (void)arg;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+/* What is used afterwards shows. A memset would be left out. */
+static void spoil_memory(void *memory, size_t bytes, void *arg)
+{
+    (void)arg;
+    for (size_t i = 0; i < bytes; i++)
+        ((volatile char *)memory)[i] = 0x55;
+    free(memory);
+}
+
+static const coir_allocator spoiling = COIR_ALLOCATOR(get_memory, spoil_memory, NULL);
+
+static void open_telling(void)
+{
+    coir_udp_options options = COIR_UDP_OPTIONS;
+    options.address = "127.0.0.1:0";
+    options.tell_local = true;
+    CHECK_EQ(coir_udp_open_with(&options, &sockets.first), 0);
+    CHECK(coir_udp_local(sockets.first, sockets.name, sizeof sockets.name) > 0);
+}
+
+static void receive_one(void)
+{
+    coir_datagram in = COIR_DATAGRAM;
+    char text[128];
+    in.data = sockets.got;
+    in.room = sizeof sockets.got;
+    CHECK_EQ(coir_udp_recv_many(sockets.first, &in, 1), 1);
+    CHECK(coir_address_format(&in.local, text, sizeof text) > 0);
+    CHECK(strcmp(text, sockets.name) == 0);
+}
+
+static int receive_second(void *arg)
+{
+    coir_yield();
+    for (int left = *(int *)arg; left < LATE; left++)
+        coir_udp_send_to(sockets.signal, "x", 1, &sockets.second_address);
+    sockets.begun = true;
+    receive_one();
+    return 0;
+}
+
+static void close_after_the_attempt(int left)
+{
+    coir_address first;
+    sockets.signal = open_at("127.0.0.1:0", &sockets.second_address);
+    open_telling();
+    CHECK_EQ(coir_address_parse(sockets.name, &first), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(coir_udp_send_to(sockets.signal, "mine", 4, &first), 4);
+    receive_one();
+    COIR_SERVING_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, receive_second, &left), 0);
+    for (sockets.begun = false; !sockets.begun;)
+        coir_yield();
+    coir_udp_close(sockets.first);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_udp_close(sockets.signal);
+}
+
+static void close_after_attempts(void)
+{
+    for (int left = 0; left < LATE; left++)
+        close_after_the_attempt(left);
+}
+
+TEST(a_datagram_tells_the_address_of_its_socket)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.budget = LATE;
+    config.allocator = &spoiling;
+    run_on_every_driver(config, close_after_attempts);
 }
 
 /* ---- a send, between two attempts ---- */
