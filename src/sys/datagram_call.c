@@ -13,10 +13,12 @@
 /* Of linux/udp.h, which not every C library has. */
 enum { SEGMENT = 103, MERGE = 104 };
 
-/* The largest control data of a datagram: where it was sent to, ECN by two names, segments. */
+/* The largest control data of a datagram: where it was sent to, ECN by two names, segments. Of IPv4
+ * through a socket of IPv6 the system tells the address by both names. */
 union control {
     struct cmsghdr align;
-    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
+    char bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo)) +
+               3 * CMSG_SPACE(sizeof(int))];
 };
 
 /* ---- options ---- */

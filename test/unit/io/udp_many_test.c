@@ -353,9 +353,45 @@ static void merge_segments(void)
     coir_udp_close(b);
 }
 
+/* All that the system can tell of a datagram. IPv4 through a socket of IPv6 has two addresses. */
+static void tell_all_of(const char *where, const char *sender, const char *expected)
+{
+    char address[64], local[64];
+    coir_udp_options options = COIR_UDP_OPTIONS;
+    options.address = where;
+    options.merge = options.tell_local = options.tell_ecn = true;
+    coir_udp *a = open_socket(options, address), *b = open_at(sender, NULL, NULL);
+    coir_datagram out = {.size = sizeof(coir_datagram),
+                         .data = sent,
+                         .len = WHOLE,
+                         .segment_len = SEGMENT,
+                         .ecn = 2};
+    coir_datagram in = {.size = sizeof(coir_datagram), .data = got, .room = sizeof got};
+    snprintf(local, sizeof local, "%s%s", expected, strrchr(address, ':'));
+    CHECK_EQ(coir_address_parse(local, &out.peer), 0);
+    CHECK_EQ(coir_udp_send_many(b, &out, 1), 1);
+    CHECK_EQ(coir_udp_recv_many(a, &in, 1), 1);
+    CHECK_EQ(in.len, WHOLE);
+    CHECK_EQ(in.segment_len, SEGMENT);
+    CHECK_EQ(in.ecn, 2);
+    CHECK(coir_address_format(&in.local, address, sizeof address) > 0);
+    CHECK(strcmp(address, local) == 0);
+    coir_udp_close(a);
+    coir_udp_close(b);
+}
+
+static void tell_all(void)
+{
+    tell_all_of("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1");
+    tell_all_of("[::1]:0", "[::1]:0", "[::1]");
+    tell_all_of("*:0", "[::1]:0", "[::1]");
+    tell_all_of("*:0", "127.0.0.1:0", "127.0.0.1");
+}
+
 TEST(segments_are_received_as_one_where_that_is_asked_for)
 {
     on_every_driver(merge_segments);
+    on_every_driver(tell_all);
 }
 
 /* The system would take the rest of such an ecn for another field, and ignores all of it on a Unix
