@@ -128,7 +128,7 @@ static bool start(coir_stream *stream, struct ci_op *op)
         op->events = 0;
         return ci_driver_start(driver_of(pipe), op);
     }
-    if (lane->op)
+    if (lane->op && !op->no_wait) /* a filter tries while it polls */
         return ci_op_complete(op, -EBUSY);
     if (is_done(pipe, op) || op->no_wait)
         return true;

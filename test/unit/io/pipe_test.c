@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "io/pipe.h"
+#include "mask.h"
 #include "sys/process.h"
 
 /* The stream of our end, and the descriptor of the other one. */
@@ -242,4 +243,65 @@ TEST_REAL(a_select_takes_nothing_from_a_pipe)
     }
     CHECK_EQ(coir_read(ends.own, buf, sizeof buf), 3);
     close_ends(&ends);
+}
+
+/* ---- below a filter ---- */
+
+enum { ABOVE = 300 * 1000 };
+
+/* What is written above: after that the peer answers. */
+static int take_all_and_answer(void *arg)
+{
+    const struct ends *ends = arg;
+    unsigned char buf[4096], answer = 'y' ^ MASK;
+    for (size_t total = 0; total < ABOVE;) {
+        ssize_t n = coir_fd_read(ends->other, buf, sizeof buf);
+        CHECK(n > 0);
+        for (ssize_t i = 0; i < n; i++)
+            CHECK_EQ(buf[i], 'x' ^ MASK);
+        total += (size_t)n;
+    }
+    return coir_fd_write(ends->other, &answer, 1) == 1 ? 0 : -EIO;
+}
+
+static int read_answer(void *over)
+{
+    char byte = 0;
+    CHECK_EQ(coir_read(over, &byte, 1), 1);
+    CHECK_EQ(byte, 'y');
+    return 0;
+}
+
+/* A filter tries to read and to write while it waits for both. A pair of sockets stands for a
+ * terminal that changes no byte. */
+TEST_REAL(a_filter_may_stand_on_it)
+{
+    static const coir_filter_kind mask_kind =
+        COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, mask_free);
+    static char data[ABOVE];
+    struct mask mask = {.ahead = -1};
+    struct ends ends;
+    coir_stream *over;
+    size_t done = 0;
+    ssize_t n;
+    int fds[2];
+    memset(data, 'x', sizeof data);
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+    ends.other = fds[1];
+    CHECK_EQ(ci_pipe_open(ci_worker_current, fds[0], CI_PIPE_TERMINAL, &ends.own), 0);
+    mask.transport = ends.own;
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, ends.own, &over), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, read_answer, over), 0);
+    CHECK_EQ(coir_yield(), 0);
+    while ((n = coir_try_write(over, data, sizeof data - done)) > 0)
+        done += (size_t)n;
+    CHECK_EQ(n, -EAGAIN);
+    CHECK_EQ(coir_try_write(over, data, 1), -EAGAIN);
+    CHECK_EQ(coir_go(scope, take_all_and_answer, &ends), 0);
+    CHECK_EQ(coir_write_all(over, data, sizeof data - done), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    coir_close(over);
+    CHECK(!ends.own);
+    close(ends.other);
 }
