@@ -57,7 +57,8 @@ enum coir_terminal_mode {
 COIR_API int coir_terminal_open(coir_terminal *terminal, coir_fd fd);
 
 /* Closes a terminal: what leaving the C block of COIR_TERMINAL does. Its mode is restored, and its
- * stream closed. No task may be waiting for its size. Does nothing to one that is not open.
+ * stream closed; one that a filter stands on (coir/filter.h) is closed with the filter. No task may
+ * be waiting for its size. Does nothing to one that is not open.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_terminal_close(coir_terminal *terminal);
 
@@ -127,8 +128,9 @@ typedef struct coir_pty {
  * pty. */
 COIR_API int coir_pty_open(coir_pty *pty, const struct winsize *size);
 
-/* Closes a pty: what leaving the C block of COIR_PTY does. The programs on its terminal get SIGHUP.
- * Does nothing to one that is not open.
+/* Closes a pty: what leaving the C block of COIR_PTY does. The programs on its terminal get SIGHUP;
+ * where a filter stands on its stream (coir/filter.h), when the filter is closed. Does nothing to
+ * one that is not open.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_pty_close(coir_pty *pty);
 

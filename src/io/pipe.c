@@ -23,7 +23,7 @@ struct lane {
 
 struct pipe {
     coir_stream stream;
-    coir_stream **home;
+    coir_stream **home; /* NULL: it was left */
     struct lane reading, writing;
     enum ci_pipe_end end;
     bool ended;
@@ -187,7 +187,8 @@ static void close_pipe(coir_stream *stream)
     if (!pipe->ended)
         ci_driver_close(driver_of(pipe), stream->fd);
     ci_check(!pipe->reading.op && !pipe->writing.op && !ci_stream_used(stream), "io.h 3");
-    *pipe->home = NULL;
+    if (pipe->home)
+        *pipe->home = NULL;
     ci_free(&stream->worker->runtime->allocator, pipe, sizeof *pipe);
 }
 
@@ -210,4 +211,15 @@ int ci_pipe_open(struct ci_worker *worker, coir_fd fd, enum ci_pipe_end end, coi
     pipe->reading.pipe = pipe->writing.pipe = pipe;
     *home = &pipe->stream;
     return 0;
+}
+
+void ci_pipe_leave(coir_stream **home)
+{
+    coir_stream *stream = *home;
+    if (!stream || !stream->is_transport) {
+        coir_close(stream);
+        return;
+    }
+    pipe_of(stream)->home = NULL;
+    *home = NULL;
 }

@@ -16,4 +16,8 @@ enum ci_pipe_end {
  * it succeeds. *home is set to the stream, and to NULL when that is closed: -ENOMEM. */
 int ci_pipe_open(struct ci_worker *worker, coir_fd fd, enum ci_pipe_end end, coir_stream **home);
 
+/* Before the memory of `home` is gone: closes the stream, if there is one. If another stream stands
+ * on it, that one closes it, perhaps later. */
+void ci_pipe_leave(coir_stream **home);
+
 #endif

@@ -95,7 +95,7 @@ static int choose_limits(const coir_process_options *options, struct ci_spawn *s
 void ci_process_close_streams(struct ci_process *process)
 {
     for (int i = 0; i < 3; i++)
-        coir_close(process->streams[i]);
+        ci_pipe_leave(&process->streams[i]);
 }
 
 static int spawn_child(struct ci_process *process, const coir_process_options *options,

@@ -60,7 +60,7 @@ void coir_pty_close(coir_pty *opaque)
     struct ci_pty *pty = pty_of(opaque);
     if (!pty || ci_forked() || !pty->stream || CI_ELSEWHERE(pty->worker))
         return;
-    coir_close(pty->stream);
+    ci_pipe_leave(&pty->stream);
     ci_check(!pty->stream, "io/pty.h 1");
 }
 

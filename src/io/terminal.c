@@ -122,7 +122,7 @@ void coir_terminal_close(coir_terminal *opaque)
         return;
     }
     struct ci_driver *driver = terminal->worker->loop.driver;
-    coir_close(terminal->stream);
+    ci_pipe_leave(&terminal->stream);
     if (terminal->attached) {
         ci_signal_detach(&terminal->sink);
         driver->kind->forget(driver, terminal->sink.eventfd);

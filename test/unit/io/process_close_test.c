@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "mask.h"
 #include "open_files.h"
 #include "seccomp.h"
 
@@ -460,5 +461,41 @@ TEST_REAL(without_descriptors_nothing_is_spawned_and_nothing_lost)
     CHECK(failed > 0 && rc == 0);
     coir_process_close(first);
     CHECK(no_children());
+    CHECK_EQ(open_files(), before);
+}
+
+/* Its close takes time: who has the pipe, and has left the child's group, does not read. The pipe
+ * is the filter's until then. */
+TEST_REAL(a_filter_may_have_the_pipe_for_longer_than_the_process)
+{
+    static const coir_filter_kind mask_kind =
+        COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, mask_free);
+    static const char bytes[4096];
+    coir_process_options options = reads_with(0);
+    coir_process child = {{0}}, gone;
+    coir_stream *over;
+    options.in = COIR_STDIO_PIPE;
+    adopt_orphans();
+    int before = open_files();
+    CHECK_EQ(coir_process_spawn_with(
+                 &child, SHELL("exec 3<&0; setsid sleep 1000 <&3 3<&- & echo $!"), &options),
+             0);
+    int grandchild = read_number(coir_process_stdout(&child));
+    CHECK_EQ(coir_process_wait(&child), 0);
+    while (getsid(grandchild) != grandchild)
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    struct mask mask = {.transport = coir_process_stdin(&child), .ahead = -1};
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, mask.transport, &over), 0);
+    while (coir_try_write(over, bytes, sizeof bytes) > 0)
+        continue;
+    coir_close(over);
+    coir_process_close(&child);
+    memset(&child, 0x5a, sizeof child);
+    gone = child;
+    CHECK_EQ(mask.frees, 0);
+    CHECK(kill(grandchild, SIGKILL) == 0 && waitpid(grandchild, NULL, 0) == grandchild);
+    while (!mask.frees)
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+    CHECK(memcmp(&child, &gone, sizeof gone) == 0);
     CHECK_EQ(open_files(), before);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "mask.h"
 #include "open_files.h"
 #include "terminal.h"
 
@@ -246,6 +247,26 @@ TEST_REAL(misuse_is_refused)
     CHECK_EQ(coir_pty_set_size(pty, &size), -EBADF);
     coir_pty_close(pty);
     coir_pty_close(NULL);
+}
+
+TEST_REAL(a_filter_closes_what_it_stands_on)
+{
+    static const coir_filter_kind mask_kind =
+        COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, mask_free);
+    coir_stream *over;
+    int before = open_files();
+    COIR_PTY(pty);
+    CHECK_EQ(coir_pty_open(pty, NULL), 0);
+    struct mask mask = {.transport = coir_pty_stream(pty), .ahead = -1};
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, mask.transport, &over), 0);
+    coir_pty_close(pty);
+    CHECK(!coir_pty_stream(pty));
+    CHECK_EQ(coir_write(over, "x", 1), 1);
+    CHECK_EQ(coir_pty_open(pty, NULL), 0);
+    coir_close(over);
+    CHECK(coir_pty_stream(pty) != NULL); /* another one */
+    coir_pty_close(pty);
+    CHECK_EQ(open_files(), before);
 }
 
 TEST_REAL(without_descriptors_nothing_is_left)
