@@ -177,8 +177,8 @@ COIR_API int coir_process_kill(coir_process *process);
  * one that a filter stands on (coir/filter.h): that is closed with the filter. Unless all of the
  * child's group have ended, they get SIGTERM, after `grace` SIGKILL, and are waited for, then for
  * 5 s at most; whatever is left after that is logged. Another task's wait for the exit returns
- * -ECANCELED. Does nothing to a process that is not open. A task without a stack calls it by
- * coir_call_init.
+ * -ECANCELED. While another task closes it, this waits until it is closed. Does nothing to a
+ * process that is not open. A task without a stack calls it by coir_call_init.
  * Suspends: yes, unless all have ended.  Threads: owner, in a fiber.
  * Cancel safety: it waits all the same. */
 COIR_SUSPENDS void coir_process_close(coir_process *process);

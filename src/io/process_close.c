@@ -16,6 +16,11 @@ static const coir_time killed_wait = 5 * COIR_S;
  * double. */
 static const coir_time pause_first = COIR_MS, pause_max = 64 * COIR_MS;
 
+static coir_time next_pause(coir_time pause)
+{
+    return 2 * pause < pause_max ? 2 * pause : pause_max;
+}
+
 static bool has_ended(struct ci_process *process)
 {
     if (ci_process_status(process) == -EAGAIN)
@@ -52,7 +57,7 @@ static bool wait_for_end(struct ci_process *process, coir_time deadline)
                                             : -ESRCH;
         if (rc < 0 && !coir_deadline_passed(limit)) { /* there is nothing to wait for */
             coir_sleep_for(pause);
-            pause = 2 * pause < pause_max ? 2 * pause : pause_max;
+            pause = next_pause(pause);
         }
         if (coir_deadline_passed(limit))
             return has_ended(process);
@@ -90,17 +95,11 @@ static void end(struct ci_process *process)
                (long)process->pid);
 }
 
-void coir_process_close(coir_process *opaque)
+static void close_process(struct ci_process *process)
 {
-    struct ci_process *process = (struct ci_process *)(void *)opaque;
-    if (ci_forked() || !process || !process->worker)
-        return;
-    struct ci_worker *worker = ci_worker_current;
-    if (CI_ELSEWHERE(process->worker) ||
-        CI_REFUSED_AS(-ESRCH, !worker->fiber, "a process is closed in a fiber"))
-        return;
-    struct ci_driver *driver = worker->loop.driver;
+    struct ci_driver *driver = process->worker->loop.driver;
     ci_check(process->pidfd >= 0 && process->pid > 0, "io/process.h 1");
+    process->closing = true;
     ci_process_close_streams(process);
     if (process->waiter)
         *process->waiter = NULL;
@@ -111,4 +110,32 @@ void coir_process_close(coir_process *opaque)
     ci_driver_close(driver, process->pidfd);
     process->pidfd = -1;
     process->worker = NULL;
+    for (; process->closers; process->closers = process->closers->next)
+        process->closers->process = NULL;
+    process->closing = false;
+}
+
+/* Until the task that closes the process already has done so. */
+static void wait_for_close(struct ci_process *process)
+{
+    COIR_SHIELD;
+    struct ci_process_closer self = {process, process->closers};
+    process->closers = &self;
+    for (coir_time pause = pause_first; self.process; pause = next_pause(pause))
+        coir_sleep_for(pause);
+}
+
+void coir_process_close(coir_process *opaque)
+{
+    struct ci_process *process = (struct ci_process *)(void *)opaque;
+    if (ci_forked() || !process || !process->worker)
+        return;
+    struct ci_worker *worker = ci_worker_current;
+    if (CI_ELSEWHERE(process->worker) ||
+        CI_REFUSED_AS(-ESRCH, !worker->fiber, "a process is closed in a fiber"))
+        return;
+    if (process->closing)
+        wait_for_close(process);
+    else
+        close_process(process);
 }

@@ -383,6 +383,30 @@ TEST_REAL(a_process_may_be_gone_when_who_waited_continues)
     CHECK(no_children());
 }
 
+/* Its owner: the memory is something else's afterwards. */
+static int wait_and_close(void *child)
+{
+    CHECK_EQ(coir_process_wait(child), -ECANCELED);
+    coir_process_close(child);
+    memset(child, 0x55, sizeof(coir_process));
+    return 0;
+}
+
+TEST_REAL(the_owner_may_close_a_process_that_another_task_closes)
+{
+    coir_process *child = calloc(1, sizeof *child), gone;
+    COIR_SERVING_SCOPE(scope);
+    spawn(child, "trap '' TERM; echo 1; exec sleep 1000", 20 * COIR_MS);
+    memset(&gone, 0x55, sizeof gone);
+    CHECK_EQ(coir_go(scope, wait_and_close, child), 0);
+    coir_yield();
+    coir_process_close(child);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    CHECK(memcmp(child, &gone, sizeof gone) == 0);
+    free(child);
+    CHECK(no_children());
+}
+
 static int use_elsewhere(void *child)
 {
     CHECK_EQ(coir_process_wait(child), -EXDEV);
