@@ -336,19 +336,25 @@ static coir_future *init_send(struct udp_op *op, coir_udp *udp, const void *data
     return to && udp->is_unix ? coir_future_init(&op->future, &send_kind) : future;
 }
 
+/* Whether an operation may be made: 0, or the misuse. */
+static int may_make(const coir_udp *udp, bool complete, const char *call, const void *place)
+{
+    if (!complete)
+        return ci_misused(-EINVAL, "op, udp, or data or buf is NULL", call, place);
+    return ci_worker_current ? ci_elsewhere(udp->worker, call, place) : 0;
+}
+
 coir_future *coir_udp_send_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len)
 {
-    if (!op || !udp || (!data && len))
-        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, udp or data is NULL"));
-    return init_send(op_of(op), udp, data, len, NULL);
+    int rc = may_make(udp, op && udp && (data || !len), CI_CALL, CI_PLACE);
+    return rc < 0 ? ci_completed_op(op, rc) : init_send(op_of(op), udp, data, len, NULL);
 }
 
 coir_future *coir_udp_send_to_op(coir_udp_op *op, coir_udp *udp, const void *data, size_t len,
                                  const coir_address *to)
 {
-    if (!op || !udp || (!data && len))
-        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, udp or data is NULL"));
-    return init_send(op_of(op), udp, data, len, address_of(to));
+    int rc = may_make(udp, op && udp && (data || !len), CI_CALL, CI_PLACE);
+    return rc < 0 ? ci_completed_op(op, rc) : init_send(op_of(op), udp, data, len, address_of(to));
 }
 
 static coir_future *begin_receive(struct udp_op *op)
@@ -371,18 +377,22 @@ static coir_future *recv_poll(coir_future *future)
 static const coir_future_kind recv_kind =
     COIR_FUTURE_KIND("a datagram of a Unix socket", recv_poll, NULL);
 
-coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
+static coir_future *init_recv(struct udp_op *op, coir_udp *udp, void *buf, size_t len,
                               coir_address *from)
 {
-    if (!op || !udp || (!buf && len))
-        return ci_completed_op(op, CI_MISUSE(-EINVAL, "op, udp or buf is NULL"));
-    coir_future *future =
-        init(op_of(op), udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
+    coir_future *future = init(op, udp, CI_OP_RECEIVE, buf, len, from ? address_of(from) : NULL);
     if (!from || !udp->is_unix)
         return future;
     *address_of(from) = (struct address){0}; /* recvmsg(2) writes a part: see ci_address_len */
-    op_of(op)->udp = udp;
-    return coir_future_init(&op_of(op)->future, &recv_kind);
+    op->udp = udp;
+    return coir_future_init(&op->future, &recv_kind);
+}
+
+coir_future *coir_udp_recv_op(coir_udp_op *op, coir_udp *udp, void *buf, size_t len,
+                              coir_address *from)
+{
+    int rc = may_make(udp, op && udp && (buf || !len), CI_CALL, CI_PLACE);
+    return rc < 0 ? ci_completed_op(op, rc) : init_recv(op_of(op), udp, buf, len, from);
 }
 
 static ssize_t await(const coir_udp *udp, coir_future *future, const char *call, const void *place)
@@ -400,7 +410,7 @@ ssize_t coir_udp_send(coir_udp *udp, const void *data, size_t len)
     coir_udp_op op;
     if (!udp || (!data && len))
         return CI_MISUSE(-EINVAL, "udp or data is NULL");
-    return await(udp, coir_udp_send_op(&op, udp, data, len), CI_CALL, CI_PLACE);
+    return await(udp, init_send(op_of(&op), udp, data, len, NULL), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len, const coir_address *to)
@@ -408,7 +418,7 @@ ssize_t coir_udp_send_to(coir_udp *udp, const void *data, size_t len, const coir
     coir_udp_op op;
     if (!udp || (!data && len))
         return CI_MISUSE(-EINVAL, "udp or data is NULL");
-    return await(udp, coir_udp_send_to_op(&op, udp, data, len, to), CI_CALL, CI_PLACE);
+    return await(udp, init_send(op_of(&op), udp, data, len, address_of(to)), CI_CALL, CI_PLACE);
 }
 
 ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from)
@@ -416,5 +426,5 @@ ssize_t coir_udp_recv(coir_udp *udp, void *buf, size_t len, coir_address *from)
     coir_udp_op op;
     if (!udp || (!buf && len))
         return CI_MISUSE(-EINVAL, "udp or buf is NULL");
-    return await(udp, coir_udp_recv_op(&op, udp, buf, len, from), CI_CALL, CI_PLACE);
+    return await(udp, init_recv(op_of(&op), udp, buf, len, from), CI_CALL, CI_PLACE);
 }

@@ -31,6 +31,7 @@ static struct {
 } own;
 static char byte;
 static coir_datagram datagram = COIR_DATAGRAM;
+static coir_udp_op udp_op;
 
 static int run_generator(coir_generator *generator, uint64_t first, void *arg)
 {
@@ -76,6 +77,8 @@ DEFINE(coir_write_queue_new, coir_write_queue_new(own.ends[0], &(coir_write_queu
 DEFINE(coir_write_queue_free, (coir_write_queue_free(own.queue), VOID))
 DEFINE(coir_udp_send, coir_udp_send(own.udp, &byte, 1))
 DEFINE(coir_udp_recv, coir_udp_recv(own.udp, &byte, 1, NULL))
+DEFINE(coir_udp_send_op, coir_await(coir_udp_send_op(&udp_op, own.udp, &byte, 1)))
+DEFINE(coir_udp_recv_op, coir_await(coir_udp_recv_op(&udp_op, own.udp, &byte, 1, NULL)))
 DEFINE(coir_udp_recv_many, coir_udp_recv_many(own.udp, &datagram, 1))
 DEFINE(coir_udp_local, coir_udp_local(own.udp, &byte, 1))
 DEFINE(coir_udp_join, coir_udp_join(own.udp, &(coir_address){{0}}, NULL))
@@ -131,6 +134,8 @@ static const struct call {
     NO_RESULT(coir_write_queue_free),
     SUSPENDING(coir_udp_send),
     SUSPENDING(coir_udp_recv),
+    SUSPENDING(coir_udp_send_op),
+    SUSPENDING(coir_udp_recv_op),
     SUSPENDING(coir_udp_recv_many),
     CALL(coir_udp_local),
     SUSPENDING(coir_udp_join),
