@@ -122,6 +122,12 @@ static int start(const coir_allocator *allocator, const char *servers, const cha
     if (!cares)
         return -ENOMEM;
     cares->family = family;
+    if (ci_sys_hosts_lack(host, family)) {
+        cares->told = true;
+        cares->status = ARES_ENOTFOUND;
+        *ret_cares = cares;
+        return 0;
+    }
     int status = ares_init(&cares->channel);
     if (status != ARES_SUCCESS) {
         ci_free(allocator, cares, sizeof *cares);

@@ -1,8 +1,12 @@
 #include "sys/lookup.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 static int error_of(int rc, int error)
@@ -23,6 +27,53 @@ static int error_of(int rc, int error)
     }
 }
 
+/* ---- /etc/hosts ---- */
+
+enum { HAS_FOUR = 1, HAS_SIX = 2 };
+
+/* The families of an address, which may have a zone. */
+static unsigned families_of(char *address)
+{
+    struct in_addr four;
+    struct in6_addr six;
+    if (inet_pton(AF_INET, address, &four) == 1)
+        return HAS_FOUR;
+    address[strcspn(address, "%")] = '\0';
+    if (inet_pton(AF_INET6, address, &six) != 1)
+        return 0;
+    return IN6_IS_ADDR_V4MAPPED(&six) ? HAS_FOUR | HAS_SIX : HAS_SIX;
+}
+
+/* Those of a line's address, if it has the host among its names. */
+static unsigned families_in(char *line, const char *host)
+{
+    char *rest, *name;
+    line[strcspn(line, "#\n")] = '\0';
+    char *address = strtok_r(line, " \t", &rest);
+    if (!address)
+        return 0;
+    while ((name = strtok_r(NULL, " \t", &rest)))
+        if (strcasecmp(name, host) == 0)
+            return families_of(address);
+    return 0;
+}
+
+bool ci_sys_hosts_lack(const char *host, int family)
+{
+    char *line = NULL;
+    size_t size = 0;
+    unsigned found = 0;
+    FILE *file = fopen("/etc/hosts", "re");
+    while (file && getline(&line, &size, file) >= 0)
+        found |= families_in(line, host);
+    free(line);
+    if (file)
+        fclose(file);
+    return found && !(found & (family == AF_INET ? HAS_FOUR : HAS_SIX));
+}
+
+/* ---- getaddrinfo(3) ---- */
+
 static void add(struct ci_ips *ips, const struct sockaddr *address, socklen_t len)
 {
     union ci_ip *ip = &ips->ip[ips->count];
@@ -39,6 +90,8 @@ static void add(struct ci_ips *ips, const struct sockaddr *address, socklen_t le
 int ci_sys_lookup(const char *host, int family, struct ci_ips *ret_ips)
 {
     struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    if (ci_sys_hosts_lack(host, family))
+        return -COIR_ENAME;
     int rc = getaddrinfo(host, NULL, &hints, &found), error = errno;
     if (rc)
         return error_of(rc, error);

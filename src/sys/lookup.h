@@ -4,6 +4,7 @@
 #define CI_SYS_LOOKUP_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "coir/base.h"
@@ -25,6 +26,11 @@ struct ci_ips {
     size_t count;
     union ci_ip ip[CI_IPS_MAX];
 };
+
+/* Whether /etc/hosts has the host, but no address of that family. Then it has none: asked for it
+ * alone, name servers would be believed, and a host that the file leads elsewhere would be reached
+ * where they say. */
+bool ci_sys_hosts_lack(const char *host, int family);
 
 /* Looks up, by getaddrinfo(3), the addresses of one family (AF_INET, AF_INET6), in the order in
  * which they should be tried. Blocks for as long as name servers take. 0; -COIR_ENAME there is

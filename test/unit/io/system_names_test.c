@@ -132,6 +132,57 @@ static int ask_anew(void *arg)
     return 0;
 }
 
+static const char hosts[] = "# 2001:db8::7 plain.test\n"
+                            "192.0.2.9 other.test\tPlain.test # chain.test\n"
+                            "fe80::1%lo chain.test\n"
+                            "192.0.2.9 slow.test\n2001:db8::9 slow.test\n"
+                            "::ffff:192.0.2.9 stale.test";
+
+static void expect_one(const char *name, const char *want)
+{
+    coir_address found[3];
+    char text[64];
+    CHECK_EQ(coir_resolve(name, found, 3), 1);
+    CHECK(coir_address_format(&found[0], text, sizeof text) > 0);
+    if (strcmp(text, want) != 0)
+        test_fail(__FILE__, __LINE__, "%s is %s, not %s", name, text, want);
+}
+
+static int ask_for_overridden(void *arg)
+{
+    coir_address found[3];
+    (void)arg;
+    put_file("/etc/hosts", hosts);
+    expect_one("plain.test:80", "192.0.2.9:80");
+    CHECK_EQ(resolve("plain.test:80", COIR_IPV6, found, 3), -COIR_ENAME);
+    CHECK_EQ(coir_resolve("chain.test:80", found, 3), 1);
+    CHECK_EQ(resolve("chain.test:80", COIR_IPV4, found, 3), -COIR_ENAME);
+    CHECK_EQ(coir_resolve("slow.test:80", found, 3), 2);
+    CHECK_EQ(dns_asked(false), 0);
+    CHECK_EQ(coir_resolve("plain2.test:80", found, 3), 2); /* it is not in the file */
+    CHECK_EQ(dns_asked(false), 1);
+    CHECK(coir_resolve("stale.test:80", found, 3) >= 1);
+    return 0;
+}
+
+/* The program believes the file, not the name server in the family that the file lacks. */
+TEST(what_the_file_says_of_a_host_is_all_of_it)
+{
+    run(ask_for_overridden, 1, PATIENT);
+}
+
+TEST(so_it_is_with_c_ares)
+{
+    coir_runtime *runtime;
+    config.resolver = "c-ares";
+    if (coir_runtime_new(&config, &runtime) == -EINVAL) {
+        printf("left out: this coir was built without c-ares\n");
+        return;
+    }
+    coir_runtime_free(runtime);
+    run(ask_for_overridden, 1, PATIENT);
+}
+
 TEST(files_that_change_are_read_again)
 {
     config.name_cache_time = COIR_NEVER;
