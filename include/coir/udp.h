@@ -23,8 +23,8 @@ typedef struct coir_udp coir_udp;
 /* Opens a datagram socket. It is bound to `address` ("*:0": any). The file of a Unix socket that no
  * process has open is replaced, as by coir_tcp_listen, and removed by coir_udp_close. With a `peer`
  * (NULL: none) it is connected: a send that names no other address goes to the peer, only the
- * peer's datagrams are received, and if the peer has no socket there, the next call returns
- * -ECONNREFUSED.
+ * peer's datagrams are received (and what others have sent to `address` between bind(2) and
+ * connect(2)), and if the peer has no socket there, the next call returns -ECONNREFUSED.
  * Suspends: no.  Threads: worker.  Owns: *ret_udp is the caller's to close.
  * Errors: those of an address; -COIR_ENAME a name other than localhost: see coir_resolve;
  * -EADDRINUSE and others of socket(2), bind(2) and connect(2); -ENOMEM; -EINVAL no address, or no
