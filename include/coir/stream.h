@@ -83,7 +83,7 @@ COIR_API ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len
 /* Waits until one of `events` holds on a stream, and returns those that do. Moves no data. The
  * bits are those of enum coir_events. COIR_HANGUP and COIR_EVENT_ERROR may be returned unasked:
  * with 0 it waits until the connection is gone. To wait for COIR_READ counts as reading, to wait
- * for COIR_WRITE alone as writing.
+ * for COIR_WRITE alone as writing; of a pipe or a terminal, to wait for both counts as both.
  * Suspends: yes.  Threads: owner.
  * Errors: those of coir_read; -EINVAL other bits.
  * Cancel safety: nothing is lost. */

@@ -245,6 +245,48 @@ TEST_REAL(a_select_takes_nothing_from_a_pipe)
     close_ends(&ends);
 }
 
+static int wait_for_both(void *stream)
+{
+    return coir_stream_wait(stream, COIR_READ | COIR_WRITE) == COIR_WRITE ? 0 : -EIO;
+}
+
+static int write_one(void *stream)
+{
+    return coir_write(stream, "x", 1) == 1 ? 0 : -EIO;
+}
+
+/* A pair of sockets stands for a terminal. */
+static void open_full(struct ends *ends)
+{
+    static const char data[4096];
+    int fds[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+    CHECK_EQ(ci_pipe_open(ci_worker_current, fds[0], CI_PIPE_TERMINAL, &ends->own), 0);
+    while (coir_try_write(ends->own, data, sizeof data) > 0)
+        continue;
+    ends->other = fds[1];
+}
+
+TEST_REAL(to_wait_for_both_directions_is_to_read_and_to_write)
+{
+    static char data[4096];
+    struct ends ends;
+    for (int i = 0; i < 2; i++) {
+        open_full(&ends);
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, i ? write_one : wait_for_both, ends.own), 0);
+        CHECK_EQ(coir_yield(), 0);
+        if (i)
+            CHECK_EQ(coir_stream_wait(ends.own, COIR_READ | COIR_WRITE), -EBUSY);
+        else
+            CHECK_EQ(coir_write(ends.own, "x", 1), -EBUSY);
+        while (read(ends.other, data, sizeof data) > 0)
+            continue;
+        CHECK_EQ(coir_scope_wait(scope), 0);
+        close_ends(&ends);
+    }
+}
+
 /* ---- below a filter ---- */
 
 enum { ABOVE = 300 * 1000 };
