@@ -65,14 +65,24 @@ static bool wait_for_end(struct ci_process *process, coir_time deadline)
     return true;
 }
 
+/* The group may have other members then. */
+static bool has_left_group(const struct ci_process *process)
+{
+    return process->own_group && process->status == -EAGAIN &&
+           !ci_sys_is_in_own_group(process->pid);
+}
+
 /* On a stopped process SIGTERM has no effect before SIGCONT. */
 static void ask_to_end(const struct ci_process *process)
 {
-    if (ci_process_kill_all(process, SIGTERM) < 0) /* it has left its group */
-        ci_sys_kill(process->pidfd, SIGTERM);
+    ci_process_kill_all(process, SIGTERM);
     if (process->own_session) /* a shell ignores SIGTERM, and passes SIGHUP on to its jobs */
         ci_process_kill_all(process, SIGHUP);
     ci_process_kill_all(process, SIGCONT);
+    if (has_left_group(process)) {
+        ci_sys_kill(process->pidfd, SIGTERM);
+        ci_sys_kill(process->pidfd, SIGCONT);
+    }
 }
 
 static void make_end(const struct ci_process *process)

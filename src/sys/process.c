@@ -352,6 +352,11 @@ int ci_sys_kill_group(coir_fd pidfd, pid_t group, int number)
     return rc == -EINVAL ? (int)ci_result(kill(-group, number)) : rc;
 }
 
+bool ci_sys_is_in_own_group(pid_t pid)
+{
+    return getpgid(pid) == pid;
+}
+
 /* A line of /proc/PID/stat: "PID (name) state parent group ...". */
 static bool runs_in(pid_t group, const char *line)
 {
@@ -435,6 +440,12 @@ int ci_sys_kill_group(coir_fd pidfd, pid_t group, int number)
     (void)group;
     (void)number;
     return -ENOTSUP;
+}
+
+bool ci_sys_is_in_own_group(pid_t pid)
+{
+    (void)pid;
+    return true;
 }
 
 bool ci_sys_group_runs(pid_t group)

@@ -46,6 +46,9 @@ int ci_sys_exit_status(coir_fd pidfd);
 int ci_sys_kill(coir_fd pidfd, int number);
 int ci_sys_kill_group(coir_fd pidfd, pid_t group, int number);
 
+/* Whether a child that was not waited for is in the group that has its number. */
+bool ci_sys_is_in_own_group(pid_t pid);
+
 /* Whether a process of the group runs, as opposed to zombies that nobody has waited for yet. It
  * looks at every process there is; where /proc is missing they all run. */
 bool ci_sys_group_runs(pid_t group);

@@ -230,7 +230,8 @@ __attribute__((constructor)) static void leave_group(void)
         pause();
 }
 
-TEST_REAL(a_kill_ends_a_child_that_has_left_its_group)
+/* The number of the grandchild. */
+static int spawn_leaver(coir_process *child)
 {
     static const char *const environment[] = {"LEAVE_GROUP=1", NULL};
     char own[4096] = "";
@@ -238,16 +239,31 @@ TEST_REAL(a_kill_ends_a_child_that_has_left_its_group)
     CHECK(readlink("/proc/self/exe", own, sizeof own - 1) > 0);
     coir_process_options options = reads_with(COIR_NEVER);
     options.environment = environment;
-    adopt_orphans();
-    COIR_PROCESS(child);
     CHECK_EQ(coir_process_spawn_with(child, command, &options), 0);
     int grandchild = read_number(coir_process_stdout(child));
     CHECK_EQ(getpgid(grandchild), coir_process_pid(child));
     CHECK_EQ(getpgid(coir_process_pid(child)), getpgid(0));
+    return grandchild;
+}
+
+TEST_REAL(a_kill_ends_a_child_that_has_left_its_group)
+{
+    adopt_orphans();
+    COIR_PROCESS(child);
+    int grandchild = spawn_leaver(child);
     CHECK_EQ(coir_process_kill(child), 0);
     CHECK_EQ(coir_process_wait(child), COIR_PROCESS_KILLED + SIGKILL);
     CHECK(waitpid(grandchild, NULL, 0) == grandchild);
     CHECK_EQ(coir_process_kill(child), -ESRCH);
+}
+
+TEST_REAL(a_child_that_has_left_its_group_is_asked_to_end)
+{
+    adopt_orphans();
+    COIR_PROCESS(child);
+    spawn_leaver(child); /* with any time of grace */
+    coir_process_close(child);
+    CHECK(no_children());
 }
 
 /* Another process, with a number that is free, and in a group of its own. */
