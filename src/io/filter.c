@@ -397,9 +397,10 @@ static int detach(coir_stream *stream)
 {
     struct filter *filter = filter_of(stream);
     disarm(filter);
-    if (filter->can_read.pending || filter->can_write.pending)
-        return -EBUSY;
-    int rc = coir_stream_detach(filter->transport);
+    bool polls = filter->can_read.pending || filter->can_write.pending;
+    int rc = polls ? -EBUSY : coir_stream_detach(filter->transport);
+    if (rc < 0 && filter->unsent)
+        send_kept(filter); /* it goes on here */
     ci_check(rc < 0 || (!filter->can_read.pending && !filter->can_write.pending), "filter.c 4");
     return rc;
 }

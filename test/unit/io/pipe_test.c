@@ -347,3 +347,31 @@ TEST_REAL(a_filter_may_stand_on_it)
     CHECK(!ends.own);
     close(ends.other);
 }
+
+/* What it keeps is sent all the same, without another call. */
+TEST_REAL(a_filter_that_cannot_be_detached_goes_on)
+{
+    static const coir_filter_kind mask_kind =
+        COIR_FILTER_KIND(mask_read, mask_write, mask_flush, mask_readable, mask_end, mask_free);
+    static char data[4096];
+    struct mask mask = {.ahead = -1};
+    struct ends ends;
+    coir_stream *over;
+    size_t done = 0, come = 0;
+    ssize_t n;
+    open_ends(&ends, true);
+    CHECK(fcntl(ends.other, F_SETFL, O_NONBLOCK) == 0);
+    mask.transport = ends.own;
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, ends.own, &over), 0);
+    while ((n = coir_try_write(over, data, sizeof data)) > 0)
+        done += (size_t)n;
+    CHECK(mask.kept_len > 0);
+    CHECK_EQ(coir_stream_detach(over), -EOPNOTSUPP);
+    COIR_DEADLINE(coir_in(10 * COIR_S));
+    for (; come < done; come += (size_t)n) {
+        n = coir_fd_read(ends.other, data, sizeof data);
+        CHECK(n > 0);
+    }
+    coir_close(over);
+    close(ends.other);
+}
