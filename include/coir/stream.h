@@ -71,7 +71,8 @@ COIR_API ssize_t coir_try_read(coir_stream *stream, void *buf, size_t len);
 /* Peeks: reads what is there, at least one byte, and leaves it for the next read. Returns the
  * count; 0 is the end of the stream. It does not wait until `len` bytes have come.
  * Suspends: yes.  Threads: owner.
- * Errors: those of coir_read; -EOPNOTSUPP a stream over another one, as of TLS.
+ * Errors: those of coir_read; -EOPNOTSUPP a stream over another one, as of TLS, a pipe, or a
+ * terminal.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS ssize_t coir_peek(coir_stream *stream, void *buf, size_t len);
 

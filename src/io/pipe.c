@@ -43,7 +43,7 @@ static struct ci_driver *driver_of(const struct pipe *pipe)
 static ssize_t attempt(const struct pipe *pipe, const struct ci_op *op)
 {
     switch ((enum ci_op_kind)op->kind) {
-    case CI_OP_READ: return ci_sys_read(pipe->stream.fd, op->buf, op->len);
+    case CI_OP_READ: return op->peek ? -EOPNOTSUPP : ci_sys_read(pipe->stream.fd, op->buf, op->len);
     case CI_OP_READV: return ci_sys_recvv(pipe->stream.fd, op->iov, op->count);
     case CI_OP_WRITE: return ci_sys_write(pipe->stream.fd, op->data, op->len);
     case CI_OP_WRITEV: return ci_sys_writev(pipe->stream.fd, op->iov, op->count);

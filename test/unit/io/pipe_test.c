@@ -49,6 +49,7 @@ TEST_REAL(a_reader_waits_for_what_comes)
     COIR_SCOPE(scope);
     CHECK_EQ(coir_go(scope, write_soon, &ends), 0);
     CHECK_EQ(coir_stream_wait(ends.own, COIR_READ), COIR_READ);
+    CHECK_EQ(coir_peek(ends.own, buf, sizeof buf), -EOPNOTSUPP); /* it takes nothing */
     CHECK_EQ(coir_try_read(ends.own, buf, 1), 1);
     struct iovec iov[] = {{buf, 1}, {more, sizeof more}};
     CHECK_EQ(coir_readv(ends.own, iov, 2), 2);
