@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sys/fork.h"
+#include "sys/locale.h"
 #include "sys/misuse.h"
 #include "task/extension.h"
 #include "task/lock_counts.h"
@@ -340,6 +341,7 @@ int64_t coir_metrics_text(coir_runtime *runtime, char *bytes, size_t size)
     if (!runtime || (!bytes && size))
         return CI_MISUSE(-EINVAL, "runtime or text is NULL");
     struct ci_metrics_text text = {bytes, size, 0};
+    struct ci_locale locale = ci_locale_enter();
     put_counters(&text, runtime);
     put_pools(&text, runtime);
     put_offload(&text, runtime);
@@ -347,5 +349,6 @@ int64_t coir_metrics_text(coir_runtime *runtime, char *bytes, size_t size)
     ci_lock_counts_put(&text);
     put_histograms(&text, runtime);
     int rc = add_names(&text, runtime);
+    ci_locale_leave(locale);
     return rc < 0 ? rc : (int64_t)text.len;
 }

@@ -7,6 +7,7 @@
 
 #include "coir/version.h"
 #include "sys/call.h"
+#include "sys/locale.h"
 #include "task/dump_out.h"
 #include "task/findings.h"
 #include "task/place.h"
@@ -725,6 +726,7 @@ int ci_snapshot_write(const struct ci_snapshot *snapshot, coir_fd fd, enum coir_
         return -ENOMEM;
     out->snapshot = snapshot;
     out->fd = fd;
+    struct ci_locale locale = ci_locale_enter();
     int rc = ci_dump_out_init(out);
     if (rc == 0)
         rc = format == COIR_DUMP_JSON ? put_json(out) : put_text(out);
@@ -732,6 +734,7 @@ int ci_snapshot_write(const struct ci_snapshot *snapshot, coir_fd fd, enum coir_
         ci_dump_out_flush(out);
         rc = out->error;
     }
+    ci_locale_leave(locale);
     ci_dump_out_done(out);
     free(out);
     return rc;
@@ -745,11 +748,13 @@ int ci_snapshot_write_finding(const struct ci_snapshot *snapshot, size_t index, 
         return -ENOMEM;
     out->snapshot = snapshot;
     out->fd = -1;
+    struct ci_locale locale = ci_locale_enter();
     int rc = ci_dump_out_init(out);
     if (rc == 0) {
         put_text_finding(out, ci_finding_at(snapshot, index), CI_FINDING_PARTIES);
         snprintf(text, size, "%.*s", (int)out->len, out->buffer);
     }
+    ci_locale_leave(locale);
     ci_dump_out_done(out);
     free(out);
     return rc;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comma_locale.h"
 #include "harness.h"
 #include "metrics.h"
 
@@ -112,6 +113,21 @@ TEST_REAL(every_turn_has_a_delay)
                     metrics_sum("coir_poll_delay_seconds_count", "");
     double open = (double)coir_worker_count(coir_runtime_current());
     CHECK(turns > 40 && delays >= turns && delays - turns <= open);
+}
+
+/* A comma would be the end of the number. */
+TEST_SIM(the_locale_of_the_program_does_not_matter)
+{
+    if (!comma_locale_begin())
+        return;
+    CHECK_EQ(coir_trace_start(64), 0);
+    go("counted");
+    CHECK_EQ(coir_trace_stop(), 0);
+    metrics_read();
+    CHECK_EQ(strcmp(localeconv()->decimal_point, ","), 0);
+    uselocale(LC_GLOBAL_LOCALE);
+    check_text();
+    CHECK(strstr(metrics_text, "le=\"1.28e-07\""));
 }
 
 static int sleep_long(void *arg)

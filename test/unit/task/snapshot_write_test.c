@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comma_locale.h"
 #include "harness.h"
 #include "sys/symbol.h"
 #include "task/findings.h"
@@ -76,6 +77,16 @@ TEST(people_read_a_tree_in_which_equal_tasks_are_counted)
         "runtime 0, worker 1 does not answer, and its stack is not known\n";
     if (strcmp(body, wanted) != 0)
         test_fail(__FILE__, __LINE__, "%s\nis not\n%s", body, wanted);
+}
+
+TEST(the_locale_of_the_program_does_not_matter)
+{
+    if (!comma_locale_begin())
+        return;
+    make();
+    CHECK(strstr(written(COIR_DUMP_JSON), "\"seconds\":1.500000,\"waited\":0.000}"));
+    CHECK(strstr(text, "\"deadlineSeconds\":2.000000"));
+    CHECK(strstr(written(COIR_DUMP_TEXT), "waits for time for 1.500 s"));
 }
 
 static CI_NOINLINE int waits_here(int value)
