@@ -14,14 +14,16 @@ extern "C" {
  * the length of the whole, which may be more by the next call. They are approximate while the
  * runtime runs.
  *
- * Counters: tasks, stacks, turns and wake-ups of each worker, objects of its pools and their bytes,
- * threads of coir_offload. Of each listener, by the address that coir_tcp_listen was given, and by
- * a number of its own: coir_listener_accepted_total, coir_listener_refused_total (closed beyond a
- * limit), coir_listener_accept_errors_total, coir_listener_connections_live, _max and _held
- * (accepted, but not taken by a worker yet), coir_listener_paused, coir_listener_full. Of locks
- * that have a name (coir_mutex_set_name, also those of other runtimes): coir_lock_waits_total, the
- * waits for one that was not free; and the histogram coir_lock_wait_seconds, how long those took
- * that got it. Taking a lock that is free is not counted.
+ * Counters: tasks, stacks, turns and wake-ups of each worker, objects of its pools and their bytes
+ * (streams and task-locals may end on another worker than they were made on: then these are right
+ * as a sum over the workers, and one may be negative), threads of coir_offload. Of each listener,
+ * by the address that coir_tcp_listen was given, and by a number of its own:
+ * coir_listener_accepted_total, coir_listener_refused_total (closed beyond a limit),
+ * coir_listener_accept_errors_total, coir_listener_connections_live, _max and _held (accepted, but
+ * not taken by a worker yet), coir_listener_paused, coir_listener_full. Of locks that have a name
+ * (coir_mutex_set_name, also those of other runtimes): coir_lock_waits_total, the waits for one
+ * that was not free; and the histogram coir_lock_wait_seconds, how long those took that got it.
+ * Taking a lock that is free is not counted.
  *
  * From the first trace on also histograms of each worker: coir_turn_seconds, how
  * long a turn takes; coir_scheduling_delay_seconds, how long a task that another one has woken

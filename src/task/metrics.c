@@ -89,13 +89,15 @@ static void put_counters(struct ci_metrics_text *text, const coir_runtime *runti
     }
 }
 
+/* Objects move between the pools of workers, so one may have got back more than it has handed out.
+ */
 static void put_pool(struct ci_metrics_text *text, int worker, const char *name,
                      const struct ci_pool *pool, bool bytes)
 {
-    size_t live = ci_load_relaxed(&pool->live);
-    ci_metrics_put(text, "coir_pool_%s{worker=\"%d\",pool=\"%s\"} %zu\n",
+    int64_t live = (int64_t)ci_load_relaxed(&pool->live);
+    ci_metrics_put(text, "coir_pool_%s{worker=\"%d\",pool=\"%s\"} %" PRId64 "\n",
                    bytes ? "used_bytes" : "objects", worker, name,
-                   bytes ? live * pool->object_size : live);
+                   bytes ? live * (int64_t)pool->object_size : live);
 }
 
 static void put_worker_pools(struct ci_metrics_text *text, const struct ci_worker *worker,

@@ -178,6 +178,40 @@ TEST_REAL(a_text_without_room_is_cut)
     CHECK_EQ(strlen(little), sizeof little - 1);
 }
 
+/* ---- objects that end on another worker ---- */
+
+static int sleep_briefly(void *arg)
+{
+    (void)arg;
+    return coir_sleep_for(COIR_MS);
+}
+
+static int set_a_local(void *arg)
+{
+    CHECK_EQ(coir_local_set(&metrics_text, arg), 0);
+    return coir_go_on(NULL, 1, sleep_briefly, NULL);
+}
+
+/* The last task that has it ends on worker 1: that has one less than it had made. */
+static void give_elsewhere(void)
+{
+    {
+        COIR_SCOPE(scope);
+        CHECK_EQ(coir_go(scope, set_a_local, NULL), 0);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    CHECK_EQ(coir_sleep_for(2 * COIR_MS), 0);
+    metrics_read();
+    CHECK(strstr(metrics_text, "coir_pool_objects{worker=\"1\",pool=\"locals\"} -1\n"));
+    CHECK(metrics_sum("coir_pool_objects", "pool=\"locals\"") == 0);
+    CHECK(metrics_sum("coir_pool_used_bytes", "pool=\"locals\"") == 0);
+}
+
+TEST(the_sum_of_a_pool_over_the_workers_is_right)
+{
+    test_in_sim(give_elsewhere, 2, 1);
+}
+
 /* ---- many names ---- */
 
 enum { MANY_WORKERS = 8, MANY_NAMES = 60 };
