@@ -35,7 +35,9 @@ typedef struct coir_recorder_options {
     bool crash;
     coir_time slow_turn;    /* [COIR_NEVER] also when a turn of a task has taken longer */
     coir_time slow_request; /* [COIR_NEVER] also when the handler of an HTTP request has */
-    size_t files_max; /* [10; COIR_UNLIMITED] files it writes, besides that of a fatal signal */
+    /* [10; COIR_UNLIMITED] files it writes, besides that of a fatal signal; one that it could not
+     * write, because the disk was full, is removed and does not count */
+    size_t files_max;
     /* [10 s] between two files; what is asked for earlier is not written */
     coir_time interval_min;
 } coir_recorder_options;

@@ -105,15 +105,12 @@ static int open_file(struct ci_recorder *recorder, char *name)
     return rc;
 }
 
-/* `by`: the worker whose thread writes, or NULL. */
+/* `by`: the worker whose thread writes, or NULL. Closes the descriptor. */
 static CI_UNINSTRUMENTED int write_file(struct ci_recorder *recorder, const struct room *room,
-                                        const char *reason, const struct ci_worker *by, char *name)
+                                        const char *reason, const struct ci_worker *by, int fd)
 {
     coir_runtime *runtime = recorder->runtime;
     struct ci_trace_time time = {ci_clock_ticks(), ci_clock_now(), recorder->ticks_per_us};
-    int fd = open_file(recorder, name);
-    if (fd < 0)
-        return fd;
     ci_trace_text_begin(room->space, recorder->size, fd, time);
     const struct ci_runnable *runs = by && by->runtime == runtime ? by->runnable : NULL;
     ci_trace_text_note(room->space, runs ? by->index : 0, reason, runs ? runs->task->name : NULL);
@@ -134,10 +131,22 @@ static void on_crash(struct ci_crash_watch *watch, const char *what)
 {
     struct ci_recorder *recorder = ci_container_of(watch, struct ci_recorder, crash);
     char name[NAME_SIZE];
-    write_file(recorder, &recorder->of_crash, what, ci_worker_current, name);
+    int fd = open_file(recorder, name);
+    if (fd >= 0)
+        write_file(recorder, &recorder->of_crash, what, ci_worker_current, fd);
 }
 
 /* ---- the thread ---- */
+
+/* What is not complete, for want of room, goes. */
+static int write_new_file(struct ci_recorder *recorder, const char *reason, char *name)
+{
+    int fd = open_file(recorder, name);
+    int rc = fd < 0 ? fd : write_file(recorder, &recorder->of_thread, reason, NULL, fd);
+    if (fd >= 0 && rc < 0)
+        ci_sys_file(&(struct ci_file_call){.kind = CI_FILE_UNLINK, .fd = AT_FDCWD, .path = name});
+    return rc;
+}
 
 /* With the lock held, which is given back meanwhile. */
 static void write_wanted(struct ci_recorder *recorder)
@@ -145,7 +154,7 @@ static void write_wanted(struct ci_recorder *recorder)
     char name[NAME_SIZE], reason[REASON];
     memcpy(reason, recorder->reason, sizeof reason);
     ci_mutex_unlock(&recorder->lock);
-    int rc = write_file(recorder, &recorder->of_thread, reason, NULL, name);
+    int rc = write_new_file(recorder, reason, name);
     if (rc < 0)
         ci_log(recorder->runtime, COIR_LOG_WARNING, "the flight recorder cannot write %s (%s): %s",
                name, reason, coir_strerror(rc));
@@ -154,6 +163,7 @@ static void write_wanted(struct ci_recorder *recorder)
                reason);
     ci_mutex_lock(&recorder->lock);
     recorder->wanted = false;
+    recorder->written -= rc < 0;
     recorder->next = ci_time_after(ci_clock_now(), recorder->options.interval_min);
 }
 

@@ -7,7 +7,7 @@
  * 1. Each file that was promised is written, by the end of the recorder, or said to have failed,
  *    which it does only where the disk has; no other file is there.
  * 2. A file is refused only while another one is being written, for `interval_min` after it, or
- *    after files_max of them; and no two follow each other sooner.
+ *    after files_max of them that did not fail; and no two follow each other sooner.
  * 3. A turn and a request that are much slower than the limit lead to a file, unless it is refused
  *    for the same reasons; none is written for what is quick.
  * 4. A file is a whole trace: the turns of a worker do not overlap, what asked for it is named in
@@ -250,9 +250,16 @@ static int be_a_client(void *arg)
 
 /* ---- when files may be refused ---- */
 
-static bool is_full(void)
+/* With the one that is being written, whether or not it fails. */
+static bool is_full(coir_time at)
 {
-    return w.options.files_max != COIR_UNLIMITED && w.logged == (int)w.options.files_max;
+    size_t written = 0;
+    bool writes = false;
+    for (int i = 0; i < w.logged; i++) {
+        written += !w.files[i].failed && w.files[i].at <= at + slack;
+        writes = writes || w.files[i].at >= at - slack;
+    }
+    return written + writes >= w.options.files_max;
 }
 
 /* Another one was being written at a time, or ended shortly before. */
@@ -274,27 +281,28 @@ static const struct logged *find_logged(const char *reason, coir_time at)
 
 static void check_asks(void)
 {
-    int promised = 0;
+    size_t promised = 0, written = 0;
     for (int i = 0; i < w.asked; i++) {
         const struct ask *ask = &w.asks[i];
         promised += ask->rc == 0;
         if (ask->rc == 0)
             MUST(find_logged(ask->reason, ask->at)); /* 1 */
         else if (ask->rc == -ENOSPC)
-            MUST(is_full()); /* 2 */
+            MUST(is_full(ask->at)); /* 2 */
         else
-            MUST(was_busy(ask->at) || (ask->rc == 1 && is_full())); /* 2, 3 */
+            MUST(was_busy(ask->at) || (ask->rc == 1 && is_full(ask->at))); /* 2, 3 */
     }
     for (int i = 0; i < w.logged; i++) {
         const char *reason = w.files[i].reason;
         bool slow = strncmp(reason, "a slow ", 7) == 0;
         promised += slow;
+        written += !w.files[i].failed;
         MUST(!slow || (strcmp(reason, "a slow turn") == 0 ? w.options.slow_turn
                                                           : w.options.slow_request)); /* 3 */
         MUST(!i || w.files[i].at >= w.files[i - 1].at + w.options.interval_min);      /* 2 */
     }
-    MUST_BE(promised, w.logged);
-    MUST(w.options.files_max == COIR_UNLIMITED || w.logged <= (int)w.options.files_max);
+    MUST_BE(promised, (size_t)w.logged);
+    MUST(written <= w.options.files_max);
 }
 
 /* ---- what is in a file ---- */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -89,6 +91,45 @@ TEST_REAL(a_slow_turn_is_written)
     CHECK_EQ(coir_recorder_stop(), 0);
     CHECK_EQ(take_files(), 1);
     CHECK(strstr(text, "\"name\":\"a slow turn\""));
+}
+
+static void set_file_size_max(rlim_t most)
+{
+    struct rlimit limit;
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = most;
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static int write_when_free(const char *reason)
+{
+    int rc;
+    while ((rc = coir_recorder_write(reason)) == -EAGAIN)
+        CHECK_EQ(coir_yield(), 0);
+    return rc;
+}
+
+/* A disk that is full for a while. */
+TEST_REAL(a_file_that_could_not_be_written_does_not_count)
+{
+    coir_recorder_options options = options_in_dir();
+    options.files_max = 2;
+    options.interval_min = 1;
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    set_file_size_max(10);
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(write_when_free("in vain"), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 0);
+    set_file_size_max(RLIM_INFINITY);
+    CHECK_EQ(mkdir(dir, 0700), 0);
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(write_when_free("with room"), 0);
+    CHECK_EQ(write_when_free("one too many"), -ENOSPC);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 2);
+    CHECK(strstr(text, "with room"));
 }
 
 /* The turn that ends the trace is recorded to its end, which may be after that of the recorder. */
