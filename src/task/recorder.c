@@ -30,7 +30,7 @@ enum {
     FILES = 10,
     PATH_MOST = 200,
     REASON = 64,
-    NAME_TRIES = 100
+    NAME_TRIES = 10 * 1000
 };
 static const coir_time interval = 10 * COIR_S;
 
@@ -90,7 +90,8 @@ static void make_name(const struct ci_recorder *recorder, uint32_t file, char *n
     memcpy(name + len, ".json", sizeof ".json");
 }
 
-/* A new file: its descriptor. One that is there, of an earlier process with this number, stays. */
+/* A new file: its descriptor. One that is there, of an earlier process with this number, stays; in
+ * a container all have the same. */
 static int open_file(struct ci_recorder *recorder, char *name)
 {
     int rc = -EEXIST;

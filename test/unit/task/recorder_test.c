@@ -132,6 +132,23 @@ TEST_REAL(a_file_that_could_not_be_written_does_not_count)
     CHECK(strstr(text, "with room"));
 }
 
+/* The first process of a container has the number of the one before. */
+TEST_REAL(files_of_many_earlier_processes_are_passed)
+{
+    enum { EARLIER = 200 };
+    coir_recorder_options options = options_in_dir();
+    for (int i = 0; i < EARLIER; i++) {
+        char name[200];
+        snprintf(name, sizeof name, "%s.%d.0.%d.json", path, (int)getpid(), i);
+        FILE *file = fopen(name, "w");
+        CHECK(file && fclose(file) == 0);
+    }
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    CHECK_EQ(coir_recorder_write("later"), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), EARLIER + 1);
+}
+
 /* The turn that ends the trace is recorded to its end, which may be after that of the recorder. */
 TEST_REAL(a_turn_that_ends_the_trace_tells_no_recorder)
 {
