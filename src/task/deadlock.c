@@ -33,6 +33,8 @@
 #include "task/remote.h"
 #include "task/run_state.h"
 
+enum { INDENT_MOST = 100 }; /* the end of a line that is too long is cut */
+
 static void set_stuck(struct ci_worker *worker, bool stuck)
 {
     ci_fetch_add(&worker->runtime->stuck_changes, 1);
@@ -85,13 +87,14 @@ static void tell(void *arg, int depth, const char *name, const char *waits_for, 
                  const struct ci_task *task)
 {
     const struct ci_worker *worker = arg;
+    int indent = depth < INDENT_MOST / 2 ? 2 * depth : INDENT_MOST;
     char place[CI_PLACE_TEXT] = "", spawned[CI_PLACE_TEXT] = "";
     if (task && task->worker && !ci_remote_task_in_transit(task)) {
         ci_place_of_task(task, place);
         ci_place_of_call(task->spawned_at, spawned);
     }
-    ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: %*stask %s waits for %s%s%s%s%s%s",
-           worker->index, 2 * depth, "", name, waits_for, cancelled ? " (cancelled)" : "",
+    ci_log(worker->runtime, COIR_LOG_ERROR, "worker %d: %*stask %.160s waits for %s%s%s%s%s%s",
+           worker->index, indent, "", name, waits_for, cancelled ? " (cancelled)" : "",
            *place ? ", in " : "", place, *spawned ? "; spawned by " : "", spawned);
 }
 

@@ -104,6 +104,41 @@ TEST(two_that_wait_for_each_other_are_told_and_ended)
     }
 }
 
+enum { DEEP = 400 };
+
+static int go_deep(void *arg)
+{
+    int left = *(int *)arg - 1;
+    coir_event never = COIR_EVENT_INIT;
+    COIR_SCOPE(scope);
+    coir_task_set_name(left ? "outer" : "innermost");
+    if (left == 0)
+        return coir_event_wait(&never);
+    coir_go(scope, go_deep, &left);
+    return coir_scope_wait(scope);
+}
+
+static bool innermost_told;
+
+static void find_innermost(enum coir_log_level level, const char *line, void *arg)
+{
+    (void)level, (void)arg;
+    if (strstr(line, "task innermost waits for an event"))
+        innermost_told = true;
+}
+
+/* A line is cut at some length, but the name of a task is in it however deep it is. */
+TEST(a_task_in_many_scopes_is_told)
+{
+    int depth = DEEP;
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.deadlock = COIR_DEADLOCK_END;
+    config.log = find_innermost;
+    CHECK_EQ(test_run(&config, go_deep, &depth), -EDEADLK);
+    CHECK(innermost_told);
+}
+
 static int lock_twice(void *arg)
 {
     (void)arg;
