@@ -33,6 +33,17 @@ bool ci_character_is_plain(const char *text, size_t len)
     return len > 1 ? !is_c1 : len == 1 && first >= ' ' && first != 0x7f;
 }
 
+void ci_character_make_plain(char *text)
+{
+    for (size_t len; *text; text += len) {
+        len = ci_character_len(text);
+        bool plain = ci_character_is_plain(text, len);
+        len = len ? len : 1;
+        if (!plain)
+            memset(text, '?', len);
+    }
+}
+
 size_t ci_character_to_json(const char **text, char to[CI_CHARACTER_JSON])
 {
     static const char digits[] = "0123456789abcdef";

@@ -12,6 +12,9 @@ size_t ci_character_len(const char *text);
 /* Whether it may be shown: it is UTF-8, and no control character, which a terminal would obey. */
 bool ci_character_is_plain(const char *text, size_t len);
 
+/* Puts a question mark in the place of each byte of what may not be shown. */
+void ci_character_make_plain(char *text);
+
 /* The character that *text begins with, or a byte that begins none, as it stands in a string of
  * JSON: the length of that. *text is behind it then. */
 enum { CI_CHARACTER_JSON = 6 };

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/character.h"
 #include "sys/thread.h"
 #include "task/place.h"
 #include "task/scope.h"
@@ -31,11 +32,13 @@ static void *tell(void *arg)
     if (opened[0] == '0' || opened[0] == '?') /* no code: it was overwritten */
         opened[0] = '\0';
     int len = snprintf(
-        text, sizeof text, "coir: task %s%s%s ended inside of %s%s%s: close it first\n",
+        text, sizeof text, "coir: task %s%s%s ended inside of %s%s%s: close it first",
         left->task->name ? left->task->name : "(without a name)", *spawned ? ", spawned by " : "",
         spawned, left->what, *opened ? ", opened by " : "", opened);
-    ssize_t ignored CI_UNUSED =
-        write(STDERR_FILENO, text, (size_t)len < sizeof text ? (size_t)len : sizeof text - 1);
+    ci_character_make_plain(text);
+    size_t end = (size_t)len < sizeof text ? (size_t)len : sizeof text - 1;
+    text[end] = '\n';
+    ssize_t ignored CI_UNUSED = write(STDERR_FILENO, text, end + 1);
     return NULL;
 }
 

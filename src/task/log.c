@@ -4,19 +4,25 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/character.h"
 #include "sys/fork.h"
 #include "sys/misuse.h"
 #include "task/current.h"
 #include "task/runtime.h"
 #include "task/worker.h"
 
+enum { LINE = 512 };
+
+/* Names of tasks and words of peers may have any bytes: they make no line of their own, and obey no
+ * terminal. */
 static void log_args(const coir_config *config, enum coir_log_level level, const char *format,
                      va_list args)
 {
-    char line[512];
+    char line[LINE];
     if (!config->log)
         return;
     vsnprintf(line, sizeof line, format, args);
+    ci_character_make_plain(line);
     config->log(level, line, config->log_arg);
 }
 
@@ -39,12 +45,17 @@ void ci_log_to(const coir_config *config, enum coir_log_level level, const char 
 void coir_log(enum coir_log_level level, const char *format, ...)
 {
     const struct ci_worker *worker = ci_worker_current;
+    char line[LINE];
     va_list args;
     if (CI_REFUSED(!format, "format is NULL") || ci_forked() || !worker)
         return;
+    const coir_config *config = &worker->runtime->config;
+    if (!config->log)
+        return;
     va_start(args, format);
-    log_args(&worker->runtime->config, level, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    config->log(level, line, config->log_arg);
 }
 
 /* Misuse that does not abort. */

@@ -11,8 +11,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/character.h"
 #include "base/check.h"
 #include "sys/fault.h"
 #include "sys/signal.h"
@@ -42,6 +44,17 @@ static void put(struct text *text, const char *string)
         text->bytes[text->len++] = *string++;
 }
 
+static void put_name(struct text *text, const char *name)
+{
+    for (size_t len; *name; name += len ? len : 1) {
+        char character[8] = "?";
+        len = ci_character_len(name);
+        if (ci_character_is_plain(name, len))
+            memcpy(character, name, len);
+        put(text, character);
+    }
+}
+
 static void put_number(struct text *text, uintptr_t number, unsigned base)
 {
     char digits[24], *at = digits + sizeof digits - 1;
@@ -59,7 +72,7 @@ static CI_COLD void report(const struct ci_worker *worker, const char *what, con
     const struct ci_task *task = worker->fiber->runnable->task;
     struct text text = {.len = 0};
     put(&text, "coir: stack overflow in task ");
-    put(&text, task->name ? task->name : "(without a name)");
+    put_name(&text, task->name ? task->name : "(without a name)");
     put(&text, " on worker ");
     put_number(&text, (uintptr_t)worker->index, 10);
     put(&text, what);

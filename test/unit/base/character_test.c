@@ -36,6 +36,13 @@ TEST(what_is_not_utf_8_has_none)
         CHECK_EQ(ci_character_len(wrong[i]), 0);
 }
 
+TEST(what_may_not_be_shown_becomes_question_marks)
+{
+    char text[] = "a\x01\xc2\x85\xff \xe2\x82\xac\xe2\x82";
+    ci_character_make_plain(text);
+    CHECK_EQ(strcmp(text, "a???? \xe2\x82\xac??"), 0);
+}
+
 static bool is_plain(const char *text)
 {
     return ci_character_is_plain(text, ci_character_len(text));

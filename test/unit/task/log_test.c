@@ -42,6 +42,14 @@ TEST(a_line_that_is_too_long_is_cut)
     CHECK_EQ(strlen(last), 511);
 }
 
+TEST(a_line_is_one_whatever_names_are_in_it)
+{
+    coir_runtime runtime = {.config = {.log = keep, .log_arg = &lines}};
+    ci_log(&runtime, COIR_LOG_INFO, "task %s ended",
+           "a\ncoir: error: \x1b[2J\xc2\x9b \xff \xc3\xa4");
+    CHECK_EQ(strcmp(last, "task a?coir: error: ?[2J?? ? \xc3\xa4 ended"), 0);
+}
+
 TEST(without_a_function_nothing_is_logged)
 {
     coir_runtime runtime = {.config = {.log = NULL}};

@@ -23,7 +23,7 @@ static CI_NOINLINE int recurse(int depth)
 
 static int overflow(void *arg)
 {
-    coir_task_set_name("greedy");
+    coir_task_set_name("gree\ndy");
     return recurse((int)(intptr_t)arg);
 }
 
@@ -55,7 +55,7 @@ static CI_NOINLINE int large_frame(void)
 static int call_large_frame(void *arg)
 {
     (void)arg;
-    coir_task_set_name("greedy");
+    coir_task_set_name("gree\ndy");
     return large_frame();
 }
 
@@ -65,7 +65,7 @@ static int call_large_frame(void *arg)
 static int steps_over_the_guard(void *arg)
 {
     (void)arg;
-    coir_task_set_name("greedy");
+    coir_task_set_name("gree\ndy");
     char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     __asm__ volatile("movq %%rsp, %%rbx\n\t"
                      "leaq 2048(%0), %%rsp\n\t"
@@ -108,7 +108,7 @@ static void expect_end(coir_task_fn *fn, int signal, const char *words)
 {
     char text[1024];
     CHECK_EQ(end_of(fn, text, sizeof text), signal);
-    CHECK(strstr(text, "stack overflow in task greedy on worker "));
+    CHECK(strstr(text, "stack overflow in task gree?dy on worker "));
     CHECK(strstr(text, words));
 }
 
@@ -171,7 +171,7 @@ static int nest(void *arg)
 {
     coir_generator *outer;
     uint64_t value;
-    coir_task_set_name("greedy");
+    coir_task_set_name("gree\ndy");
     CHECK_EQ(coir_generator_new(resume_then_do, arg, &outer), 0);
     return coir_generator_next(outer, 0, &value);
 }
