@@ -23,7 +23,7 @@ int ci_stack_use_init(struct ci_worker *worker)
 static void note(struct ci_worker *worker, const struct ci_fiber *fiber)
 {
     const char *name = fiber->runnable->task->name;
-    ci_stats_stack(worker->stats, name ? name : "(without a name)",
+    ci_stats_stack(worker->stats, name && *name ? name : "(without a name)",
                    ci_stack_used(&worker->stacks, fiber));
 }
 

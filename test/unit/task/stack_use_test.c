@@ -98,6 +98,35 @@ TEST(the_use_of_stacks_is_told_by_name)
     CHECK_EQ(test_run(&config, measure, NULL), 0);
 }
 
+/* An empty name is none; a name that is looked for later in the same place is its own. */
+static int measure_without_names(void *arg)
+{
+    static const size_t small = SMALL, large = LARGE;
+    static char name[8];
+    (void)arg;
+    coir_yield();
+    COIR_SCOPE(scope);
+    go(scope, name, use, (void *)(uintptr_t)&large);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    check_near(used("(without a name)"), LARGE);
+    CHECK_EQ(used(""), -1);
+    strcpy(name, "later");
+    go(scope, name, use, (void *)(uintptr_t)&small);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    check_near(used("later"), SMALL);
+    return 0;
+}
+
+TEST(an_empty_name_is_none)
+{
+    coir_config config = COIR_CONFIG;
+    if (ci_sanitizer)
+        return;
+    config.workers = 1;
+    config.stack_use = true;
+    CHECK_EQ(test_run(&config, measure_without_names, NULL), 0);
+}
+
 /* More tasks than stacks, which share them. */
 static int churn(void *arg)
 {
