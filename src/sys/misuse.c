@@ -13,6 +13,8 @@
 bool ci_misuse_aborts = CI_DEBUG;
 void (*ci_misuse_log)(const struct coir_runtime *runtime, const char *line);
 
+enum { PLACES = 64 };
+
 struct found {
     uintptr_t place, offset; /* in the object, as addr2line wants it */
     const char *object;      /* NULL: not found */
@@ -48,6 +50,21 @@ static void describe(char *text, size_t size, int error, const char *what, const
              (unsigned long)found.offset, found.object ? found.object : "unknown code");
 }
 
+/* Whether this is the first misuse of the place. Of more than the table has room for, one that
+ * follows another is new again. */
+static bool is_new(const void *place)
+{
+    static const void *known[PLACES], *last;
+    for (size_t i = 0; i < PLACES; i++) {
+        const void *there = ci_load_relaxed(&known[i]);
+        if (!there && ci_compare_exchange(&known[i], &there, place))
+            return true;
+        if (there == place)
+            return false;
+    }
+    return ci_exchange(&last, place) != place;
+}
+
 int ci_misused(int error, const char *what, const char *call, const void *place)
 {
     return ci_misused_in(NULL, error, what, call, place);
@@ -56,12 +73,9 @@ int ci_misused(int error, const char *what, const char *call, const void *place)
 int ci_misused_in(const struct coir_runtime *runtime, int error, const char *what, const char *call,
                   const void *place)
 {
-    static const void *last_place;
-    const void *key = place ? place : call;
     char text[512];
-    if (!ci_misuse_aborts && (!ci_misuse_log || ci_load_relaxed(&last_place) == key))
+    if (!ci_misuse_aborts && (!ci_misuse_log || !is_new(place ? place : call)))
         return error;
-    ci_store_relaxed(&last_place, key);
     describe(text, sizeof text, error, what, call, place);
     if (!ci_misuse_aborts) {
         ci_misuse_log(runtime, text + strlen("coir: "));

@@ -378,6 +378,29 @@ static int misuse_in_a_loop(void *arg)
     return 0;
 }
 
+static int calls_elsewhere; /* or it would be the same code */
+MISUSE(join_nothing_elsewhere, (calls_elsewhere++, coir_join(NULL)))
+
+/* In turns, as a server whose handlers are called in turns. */
+static int misuse_in_two_places(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(join_nothing(), -EINVAL);
+        CHECK_EQ(join_nothing_elsewhere(), -EINVAL);
+    }
+    return 0;
+}
+
+TEST(misuse_of_several_places_is_logged_once_for_each)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.log = take_line;
+    CHECK_EQ(test_run(&config, misuse_in_two_places, NULL), 0);
+    CHECK_EQ(logged, 2);
+}
+
 TEST(misuse_is_logged_once_for_each_place)
 {
     coir_config config = COIR_CONFIG;
