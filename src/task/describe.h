@@ -76,6 +76,8 @@ static inline void ci_describe(const coir_future *future, struct ci_wait_note *n
     note->object = ci_object_of(future);
     if (kind && kind->describe)
         kind->describe(future, note);
+    if (note->decided) /* the holder may be this task: nobody keeps it waiting */
+        note->holder = (struct ci_holder){NULL, 0};
 }
 
 #endif

@@ -167,6 +167,64 @@ TEST_SIM(a_wait_that_is_decided_but_not_woken_has_lasted_no_time)
     coir_channel_free(channel);
 }
 
+static coir_shared_mutex shared = COIR_SHARED_MUTEX_INIT;
+
+static int write_once(void *arg)
+{
+    (void)arg;
+    int rc = coir_shared_mutex_lock(&shared);
+    if (rc == 0)
+        coir_shared_mutex_unlock(&shared);
+    return rc;
+}
+
+static void take_after_unlock(void)
+{
+    struct ci_worker *worker = ci_worker_current;
+    struct ci_halted halted = {.thread = ci_thread_mark(), .self = worker};
+    ci_snapshot_init(&snapshot);
+    ci_unwind_here(&worker->halt.here);
+    ci_halt_call(worker);
+    ci_halt_all(&halted, 60 * COIR_S);
+    coir_shared_mutex_unlock(&shared);
+    CHECK_EQ(ci_snapshot_take(&snapshot, &halted), 0);
+    ci_halt_release(&halted);
+    ci_findings_make(&snapshot);
+}
+
+/* The wake-up of the waiter lies in the inbox of its worker, which is halted: it holds the mutex,
+ * but does not wait for itself. */
+static int give_to_another_worker(void *arg)
+{
+    (void)arg;
+    uint8_t state = CI_TASK_NOT_BEGUN;
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.name = "writer";
+    options.place = COIR_ON_WORKER(1);
+    CHECK_EQ(coir_shared_mutex_lock(&shared), 0);
+    CHECK_EQ(coir_go_with(scope, &options, write_once, NULL), 0);
+    while (state != CI_TASK_WAITS) {
+        CHECK_EQ(coir_sleep_for(COIR_MS), 0);
+        take();
+        state = find("writer")->state;
+        ci_snapshot_done(&snapshot);
+    }
+    take_after_unlock();
+    CHECK(find("writer")->state == CI_TASK_WAITS && find("writer")->note.decided);
+    CHECK(!find("writer")->note.holder.task);
+    CHECK_EQ(snapshot.findings.count, 0);
+    ci_snapshot_done(&snapshot);
+    return coir_scope_wait(scope);
+}
+
+TEST(who_has_got_a_lock_does_not_wait_for_itself)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 2;
+    CHECK_EQ(test_run(&config, give_to_another_worker, NULL), 0);
+}
+
 /* ---- workers that do not answer ---- */
 
 enum { DEAF = 3 };
