@@ -104,12 +104,13 @@ typedef struct coir_config {
     /* [COIR_NEVER: none are reported] look so often, and at least every 10 ms apart, for what a
      * dump (coir/dump.h) would find wrong: tasks that have waited for each other for so long, locks
      * whose holder has ended, scopes left open, tasks that wait for a lock while its holder
-     * computes without a wait. Each is logged once, as a warning with the tasks and places. Every
-     * look halts the workers, which are waited for 2 ms at most, while it passes all tasks: some
-     * 400 instructions and 16 bytes for each, so about a millisecond for 10,000 of them. It copies
-     * those that wait for a lock which a task holds, without their stacks; only of what it is about
-     * to log a second look takes them, of 128 tasks at most. Looks are so far apart that workers
-     * are halted for 1 % of the time at most. It sets slow_turn, too, where that is not set */
+     * computes without a wait. Each is logged once, as a warning with the tasks and places, of
+     * 1,024 at a time. Every look halts the workers, which are waited for 2 ms at most, while it
+     * passes all tasks: some 400 instructions and 16 bytes for each, so about a millisecond for
+     * 10,000 of them. It copies those that wait for a lock which a task holds, without their
+     * stacks; only of what it is about to log a second look takes them, of 128 tasks at most. Looks
+     * are so far apart that workers are halted for 1 % of the time at most. It sets slow_turn, too,
+     * where that is not set */
     coir_time report_stalls;
 } coir_config;
 

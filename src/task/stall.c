@@ -20,7 +20,7 @@
 #include "task/log.h"
 #include "task/snapshot_write.h"
 
-enum { KEYS = 64, WANTED = 128, TEXT = 16 * 1024, SHARE = 100 /* of the time */ };
+enum { KEYS = 1024, WANTED = 128, TEXT = 16 * 1024, SHARE = 100 /* of the time */ };
 
 static const coir_time halt_time = 2 * COIR_MS;
 static const coir_time stack_time = 20 * COIR_MS;

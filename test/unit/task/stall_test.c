@@ -4,6 +4,7 @@
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -113,6 +114,38 @@ static int make_two_cycles(void *arg)
 TEST(a_cycle_is_logged_once)
 {
     run(1, limit, make_two_cycles);
+}
+
+enum { STUCK = 100 };
+
+static int lock_twice(void *arg)
+{
+    (void)arg;
+    coir_mutex own = COIR_MUTEX_INIT;
+    CHECK_EQ(coir_mutex_lock(&own), 0);
+    return coir_mutex_lock(&own) == -ECANCELED ? 0 : -EINVAL;
+}
+
+static int get_stuck_often(void *arg)
+{
+    static char names[STUCK][20];
+    (void)arg;
+    COIR_SERVING_SCOPE(scope);
+    for (int i = 0; i < STUCK; i++) {
+        snprintf(names[i], sizeof names[i], "stuck %d.", i);
+        go(scope, names[i], COIR_HERE, lock_twice, NULL);
+    }
+    for (int i = 0; i < STUCK; i++)
+        wait_until_logged(names[i]);
+    CHECK_EQ(logged("finding: a task waits for a lock that it holds itself"), STUCK);
+    coir_scope_cancel(scope);
+    return 0;
+}
+
+/* As a server that runs for long, with a mistake that some requests run into. */
+TEST(what_was_logged_does_not_hide_what_comes_later)
+{
+    run(1, limit, get_stuck_often);
 }
 
 /* With a deadline that is later than any look on a busy machine. */
