@@ -64,7 +64,8 @@ COIR_API int coir_loop_new_with(const coir_loop_options *options, coir_loop **re
  * that made the run end (coir_loop_stop, coir_loop_release) or sent what did. Calls that were
  * posted and still wait are made, and what they post; watches, timers and hooks are dropped, and
  * zeroed before they are used with another loop. Takes NULL.
- * Suspends: no (it blocks).  Threads: any. */
+ * Suspends: no (it blocks).  Threads: any; that of coir_loop_watchdog_start while it has a
+ * watchdog. */
 COIR_API void coir_loop_free(coir_loop *loop);
 
 /* Runs a loop until it is stopped, or nothing is left (coir_loop_alive); returns 0. A stop from

@@ -3,6 +3,7 @@
 
 #include "base/options.h"
 #include "loop/loop.h"
+#include "loop/watchdog.h"
 #include "sys/fork.h"
 #include "sys/misuse.h"
 
@@ -55,7 +56,9 @@ int coir_loop_new_with(const coir_loop_options *given, coir_loop **ret_loop)
 void coir_loop_free(coir_loop *loop)
 {
     if (!loop || ci_forked() || REFUSED(loop) ||
-        (loop->turning && CI_MISUSE(-EBUSY, "a callback of the loop runs; return from it first")))
+        (loop->turning && CI_MISUSE(-EBUSY, "a callback of the loop runs; return from it first")) ||
+        CI_REFUSED_AS(-EXDEV, ci_loop_watchdog_is_elsewhere(loop),
+                      "another thread has started its watchdog; stop it there"))
         return;
     struct standalone *made = ci_container_of(loop, struct standalone, loop);
     coir_allocator allocator = made->allocator;

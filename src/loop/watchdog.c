@@ -146,8 +146,14 @@ void ci_watchdog_free(struct ci_watchdog *watchdog, const coir_allocator *alloca
 /* With a watchdog of its own. */
 struct ci_own_watchdog {
     struct ci_watchdog *watchdog;
+    const char *thread; /* the mark of the one that has started it */
     struct ci_watched watched;
 };
+
+bool ci_loop_watchdog_is_elsewhere(const struct coir_loop *loop)
+{
+    return loop->watchdog && loop->watchdog->thread != ci_thread_mark();
+}
 
 int coir_loop_watchdog_start(coir_loop *loop, coir_time limit, coir_slow_turn_fn *fn, void *arg)
 {
@@ -165,6 +171,7 @@ int coir_loop_watchdog_start(coir_loop *loop, coir_time limit, coir_slow_turn_fn
     struct ci_own_watchdog *own = ci_alloc_zero(loop->allocator, sizeof *own);
     if (!own)
         return -ENOMEM;
+    own->thread = ci_thread_mark();
     own->watched.loop = loop;
     own->watched.limit = limit;
     own->watched.fn = fn;
@@ -181,7 +188,9 @@ int coir_loop_watchdog_start(coir_loop *loop, coir_time limit, coir_slow_turn_fn
 
 void coir_loop_watchdog_stop(coir_loop *loop)
 {
-    if (ci_forked() || CI_REFUSED(!loop, "loop is NULL") || !loop->watchdog)
+    if (ci_forked() || CI_REFUSED(!loop, "loop is NULL") || !loop->watchdog ||
+        CI_REFUSED_AS(-EXDEV, ci_loop_watchdog_is_elsewhere(loop),
+                      "another thread has started the watchdog; stop it there"))
         return;
     struct ci_own_watchdog *own = loop->watchdog;
     loop->watchdog = NULL;

@@ -47,6 +47,9 @@ struct ci_watched {
 int ci_watchdog_new(const coir_allocator *allocator, struct ci_watchdog **ret_watchdog);
 void ci_watchdog_free(struct ci_watchdog *watchdog, const coir_allocator *allocator);
 
+/* Whether another thread has started the watchdog of a loop: it alone can stop it. */
+bool ci_loop_watchdog_is_elsewhere(const struct coir_loop *loop);
+
 /* By the thread that runs the loop. 0 or -ENOTSUP. */
 int ci_watchdog_add(struct ci_watchdog *watchdog, struct ci_watched *watched);
 void ci_watchdog_remove(struct ci_watchdog *watchdog, struct ci_watched *watched);

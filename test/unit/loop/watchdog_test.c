@@ -3,6 +3,7 @@
 #include <coir/loop.h>
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -156,6 +157,24 @@ TEST(a_loop_has_one_watchdog)
     CHECK_EQ(coir_loop_watchdog_start(loop, COIR_S, NULL, NULL), -EINVAL);
     CHECK_EQ(coir_loop_watchdog_start(NULL, COIR_S, on_slow, NULL), -EINVAL);
     CHECK_EQ(coir_loop_watchdog_start(loop, COIR_S, on_slow, NULL), 0);
+    coir_loop_free(loop);
+}
+
+static void *stop_and_free(void *arg)
+{
+    coir_loop_watchdog_stop(arg);
+    coir_loop_free(arg);
+    return NULL;
+}
+
+/* Only the thread that has started it can end to be asked for its stack. */
+TEST(another_thread_does_not_stop_it)
+{
+    pthread_t thread;
+    start();
+    CHECK_EQ(pthread_create(&thread, NULL, stop_and_free, loop), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(coir_loop_watchdog_start(loop, COIR_S, on_slow, NULL), -EBUSY);
     coir_loop_free(loop);
 }
 
