@@ -22,9 +22,10 @@ extern "C" {
  * in brackets. */
 typedef struct coir_recorder_options {
     size_t size; /* sizeof(coir_recorder_options), set by COIR_RECORDER_OPTIONS */
-    /* [65,536, at most 2^20; rounded up to a power of two] events per worker, of 32 bytes: a turn
-     * of a task takes two to four. To write them takes 200 bytes more for each event of one worker,
-     * which are reserved, and are not touched before */
+    /* [65,536, at most 2^20; rounded up to a power of two from 64 on] events per worker, of 32
+     * bytes, the 17 oldest of which are not written: a turn of a task takes two to four. To write
+     * them takes 200 bytes more for each event of one worker, which are reserved, and are not
+     * touched before */
     size_t events_max;
     /* ["coir-flight"] the beginning of the names of files, of at most 200 bytes; copied */
     const char *path;

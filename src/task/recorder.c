@@ -27,6 +27,7 @@
 enum {
     EVENTS = 1 << 16,
     EVENTS_MOST = 1 << 20,
+    EVENTS_LEAST = 64, /* the oldest are not written: ci_trace_peek */
     FILES = 10,
     PATH_MOST = 200,
     REASON = 64,
@@ -257,7 +258,7 @@ static int make_recorder(const coir_recorder_options *options, struct ci_recorde
     recorder->options = *options;
     recorder->number = ci_fetch_add(&count, 1);
     recorder->ticks_per_us = (double)ci_clock_ticks_in(COIR_S) / 1e6;
-    for (recorder->size = 16;
+    for (recorder->size = EVENTS_LEAST;
          recorder->size < (options->events_max ? options->events_max : EVENTS);)
         recorder->size *= 2;
     memcpy(recorder->path, options->path, strlen(options->path));

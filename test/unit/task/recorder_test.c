@@ -79,6 +79,19 @@ TEST_REAL(a_file_that_is_asked_for_has_what_was_done)
     CHECK(strcmp(text + strlen(text) - 4, "\n]}\n") == 0);
 }
 
+/* Events that a worker may be writing to are left out: there are others. */
+TEST_REAL(a_recorder_of_few_events_writes_some)
+{
+    coir_recorder_options options = options_in_dir();
+    options.events_max = 1;
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    go("recorded");
+    CHECK_EQ(coir_recorder_write("few"), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 1);
+    CHECK(strstr(text, "\"ph\":\"X\""));
+}
+
 TEST_REAL(a_slow_turn_is_written)
 {
     coir_recorder_options options = options_in_dir();
