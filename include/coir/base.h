@@ -137,8 +137,9 @@ enum coir_error {
  * Suspends: no.  Threads: any. */
 COIR_API const char *coir_strerror(int64_t error);
 
-/* Where memory comes from: a pair of functions, which may be called from any worker of the runtime
- * that they were given to. Wakers, which may outlive a runtime, are from malloc. Initialise it
+/* Where memory comes from: a pair of functions, which may be called from any thread that works for
+ * the runtime that they were given to or makes a call on it (coir_runtime_post, coir_metrics_text),
+ * from several at once. Wakers, which may outlive a runtime, are from malloc. Initialise it
  * with COIR_ALLOCATOR. */
 typedef struct coir_allocator {
     size_t size;                             /* sizeof(coir_allocator) */

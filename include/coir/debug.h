@@ -23,7 +23,8 @@ extern "C" {
  * machine. All others get 403; so does a POST from another site's page. A proxy on this machine
  * passes requests from anywhere: keep the prefix from it.
  * Suspends: no.  Threads: any.
- * Errors: -EINVAL no router, or a prefix without the slashes; those of coir_route. */
+ * Errors: -EINVAL no router, or a prefix without the slashes or of more than 200 bytes; those of
+ * coir_route. */
 COIR_API int coir_route_debug(coir_router *router, const char *prefix, const char *page,
                               bool traces);
 
