@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "base/time.h"
 #include "io/io.h"
@@ -137,7 +138,7 @@ struct ci_question *ci_question_find(struct ci_names *names, const char *host, i
     ci_check(names->locked, "name_cache.h 2");
     ci_list_for_each (node, &names->buckets[bucket_of(host, family)]) {
         struct ci_question *question = ci_container_of(node, struct ci_question, link);
-        if (question->family != family || strcasecmp(question->host, host) != 0)
+        if (question->family != family || !ci_ascii_same(question->host, host))
             continue;
         if (!question->answered || now < question->expires)
             return question;

@@ -1,15 +1,16 @@
 /* See cgi.h. */
 #include "proto/cgi.h"
 
-#include <strings.h>
+#include <string.h>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 enum { LENGTH_DIGITS = 18 };
 
 static bool is(const char *text, size_t len, const char *name)
 {
-    return strlen(name) == len && strncasecmp(text, name, len) == 0;
+    return strlen(name) == len && ci_ascii_same_bytes(text, name, len);
 }
 
 /* Digits alone, at most `most` of them; -1: it is something else. */

@@ -1,8 +1,8 @@
 #include "proto/http1.h"
 
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "proto/characters.h"
 #include "proto/http1_status.h"
@@ -25,7 +25,7 @@ bool ci_http1_is_value(const char *text, size_t len)
 
 static bool equals(const char *text, size_t len, const char *lower)
 {
-    return strlen(lower) == len && strncasecmp(text, lower, len) == 0;
+    return strlen(lower) == len && ci_ascii_same_bytes(text, lower, len);
 }
 
 /* Whether a text of the length of `lower`, of 4 to 16 letters and "-", is equal but for case. It
@@ -109,9 +109,9 @@ static int parse_target(struct ci_http1_head *head, const char *base, const char
         return head->method.len == 7 && memcmp(method, "OPTIONS", 7) == 0 ? 0
                                                                           : -CI_HTTP1_BAD_REQUEST;
     }
-    size_t scheme = len > 7 && strncasecmp(at, "http://", 7) == 0    ? 7
-                    : len > 8 && strncasecmp(at, "https://", 8) == 0 ? 8
-                                                                     : 0;
+    size_t scheme = len > 7 && ci_ascii_same_bytes(at, "http://", 7)    ? 7
+                    : len > 8 && ci_ascii_same_bytes(at, "https://", 8) ? 8
+                                                                        : 0;
     if (!scheme)
         return -CI_HTTP1_BAD_REQUEST;
     head->form = CI_TARGET_ABSOLUTE;
@@ -566,7 +566,8 @@ const struct ci_http1_field *ci_http1_find(const struct ci_http1_head *head, con
 {
     for (uint32_t i = 0; i < head->field_count; i++) {
         const struct ci_http1_field *field = &head->fields[i];
-        if (field->name.len == name_len && strncasecmp(bytes + field->name.at, name, name_len) == 0)
+        if (field->name.len == name_len &&
+            ci_ascii_same_bytes(bytes + field->name.at, name, name_len))
             return field;
     }
     return NULL;

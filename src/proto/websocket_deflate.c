@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "proto/characters.h"
 
 /* ---- the form of an extension (RFC 6455, 9.1) ----
@@ -73,7 +73,7 @@ static int next_parameter(struct text *text, struct parameter *parameter)
 
 static bool is(const char *text, size_t len, const char *name)
 {
-    return strlen(name) == len && strncasecmp(text, name, len) == 0;
+    return strlen(name) == len && ci_ascii_same_bytes(text, name, len);
 }
 
 /* 8 to 15, without leading zeros; 0: none. */

@@ -1,8 +1,8 @@
 #include "proto/websocket_handshake.h"
 
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "proto/characters.h"
 #include "proto/http1_status.h"
 #include "proto/sha1.h"
@@ -39,7 +39,7 @@ static bool key_is_valid(const char *key, size_t len)
 
 static bool equals(const char *text, size_t len, const char *lower)
 {
-    return strlen(lower) == len && strncasecmp(text, lower, len) == 0;
+    return strlen(lower) == len && ci_ascii_same_bytes(text, lower, len);
 }
 
 static bool is_space(char c)

@@ -13,6 +13,7 @@
 #include <malloc.h>
 #endif
 
+#include "base/ascii.h"
 #include "base/compiler.h"
 #include "sys/result.h"
 
@@ -77,7 +78,7 @@ void ci_sys_eventfd_drain(coir_fd fd)
 /* localhost is the loopback address on every machine (RFC 6761, 6.3). */
 int ci_sys_resolve(const char *host, int family, struct ci_ips *ret_ips, coir_time *ret_delay)
 {
-    if (strcasecmp(host, "localhost") != 0)
+    if (!ci_ascii_same(host, "localhost"))
         return -EAGAIN;
     *ret_ips = (struct ci_ips){.count = 1};
     *ret_delay = 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "coir/offload.h"
 #include "tls/tls.h"
 
@@ -49,7 +50,7 @@ static int add_host(coir_tls *server, struct ci_tls_host *host)
     pthread_mutex_lock(&server->lock);
     for (const struct ci_tls_host *other = server->hosts; rc == 0 && other->name;
          other = other->next)
-        rc = strcasecmp(other->name, host->name) == 0 ? -EEXIST : 0;
+        rc = ci_ascii_same(other->name, host->name) ? -EEXIST : 0;
     if (server->used)
         rc = -EBUSY;
     if (rc == 0) {

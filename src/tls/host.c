@@ -1,10 +1,10 @@
 /* The hosts of a configuration: what each serves or trusts, as an SSL_CTX that a reload replaces,
  * and which of them a client's ClientHello asks for. */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "tls/tls.h"
 
 /* ---- by name ---- */
@@ -13,9 +13,9 @@
 static bool matches(const char *pattern, const char *name)
 {
     if (strncmp(pattern, "*.", 2) != 0)
-        return strcasecmp(pattern, name) == 0;
+        return ci_ascii_same(pattern, name);
     const char *dot = strchr(name, '.');
-    return dot && dot != name && strcasecmp(pattern + 1, dot) == 0;
+    return dot && dot != name && ci_ascii_same(pattern + 1, dot);
 }
 
 struct ci_tls_host *ci_tls_find_host(const coir_tls *tls, const char *name)
@@ -152,7 +152,7 @@ int ci_tls_host_new(const char *name, const coir_tls_options *options, bool serv
         return -ENOMEM;
     int rc = name && !(host->name = strdup(name)) ? -ENOMEM : 0;
     for (char *c = host->name; c && *c; c++)
-        *c = (char)tolower((unsigned char)*c);
+        *c = ci_ascii_lower(*c);
     if (rc == 0)
         rc = ci_tls_settings_read(&host->settings, options, server);
     if (rc == 0)

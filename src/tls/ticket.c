@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/time.h"
 #include "tls/tls.h"
 
@@ -135,7 +136,7 @@ static bool may_resume(const SSL *ssl, SSL_SESSION *session)
 {
     struct note note;
     return read_note(session, &note) && ci_session_is_fresh(session, note.verified) &&
-           strcasecmp(note.host, ci_tls_stream_of(ssl)->host) == 0;
+           ci_ascii_same(note.host, ci_tls_stream_of(ssl)->host);
 }
 
 static SSL_TICKET_RETURN accept_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,

@@ -4,8 +4,8 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/check.h"
 #include "coir/deadline.h"
 #include "coir/fiber.h"
@@ -283,7 +283,7 @@ static int end(struct pass *pass)
 
 static bool is(const char *name, const char *what)
 {
-    return strcasecmp(name, what) == 0;
+    return ci_ascii_same(name, what);
 }
 
 /* Fields that are the server's, or were for it alone. */
@@ -295,7 +295,7 @@ static bool is_for_server(const char *name)
     for (size_t i = 0; i < ci_countof(names); i++)
         if (is(name, names[i]))
             return true;
-    return strncasecmp(name, "x-accel-", 8) == 0;
+    return ci_ascii_same_bytes(name, "x-accel-", 8);
 }
 
 /* Of an answer that is replaced by another one. */

@@ -1,10 +1,10 @@
 /* See fastcgi_variables.h. The numbers in comments are sections of RFC 3875. */
 #include "web/fastcgi_variables.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <strings.h>
+
+#include "base/ascii.h"
 
 /* A variable, or the error of the one before. */
 static int put(struct ci_fcgi_output *output, int rc, const char *name, const char *value,
@@ -81,12 +81,12 @@ static int put_ends(struct ci_fcgi_output *output, const struct ci_exchange *exc
 
 static bool same_name(const char *bytes, struct ci_span a, struct ci_span b)
 {
-    return a.len == b.len && strncasecmp(bytes + a.at, bytes + b.at, a.len) == 0;
+    return a.len == b.len && ci_ascii_same_bytes(bytes + a.at, bytes + b.at, a.len);
 }
 
 static bool is_named(const char *bytes, struct ci_span name, const char *what)
 {
-    return strlen(what) == name.len && strncasecmp(bytes + name.at, what, name.len) == 0;
+    return strlen(what) == name.len && ci_ascii_same_bytes(bytes + name.at, what, name.len);
 }
 
 /* Fields that are variables of their own, that the server has undone, or that would be taken for a
@@ -100,7 +100,7 @@ static bool is_left_out(const char *bytes, struct ci_span name)
         if (is_named(bytes, name, names[i]))
             return true;
     for (uint32_t i = 0; i < name.len; i++)
-        if (!isalnum((unsigned char)bytes[name.at + i]) && bytes[name.at + i] != '-')
+        if (!ci_ascii_is_alnum(bytes[name.at + i]) && bytes[name.at + i] != '-')
             return true;
     return false;
 }
@@ -113,7 +113,7 @@ static int put_name(struct ci_fcgi_output *output, const char *bytes, struct ci_
         n = name.len - at < sizeof piece ? name.len - at : (uint32_t)sizeof piece;
         for (uint32_t i = 0; i < n; i++) {
             char c = bytes[name.at + at + i];
-            piece[i] = c == '-' ? '_' : (char)toupper((unsigned char)c);
+            piece[i] = c == '-' ? '_' : ci_ascii_upper(c);
         }
         rc = ci_fcgi_output_put(output, piece, n);
     }

@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "base/bytes.h"
 #include "proto/characters.h"
 #include "proto/http1_status.h"
@@ -26,7 +26,7 @@ static bool reserved(const char *name)
     static const char *const names[] = {"content-length", "transfer-encoding", "connection",
                                         "date"};
     for (size_t i = 0; i < ci_countof(names); i++)
-        if (strcasecmp(name, names[i]) == 0)
+        if (ci_ascii_same(name, names[i]))
             return true;
     return false;
 }
@@ -61,7 +61,7 @@ int ci_response_put_header(coir_response *res, const char *name, const char *val
     memcpy(at + name_len + 2, value, value_len);
     memcpy(at + name_len + 2 + value_len, "\r\n", 2);
     res->extra_len += len;
-    res->has_type |= strcasecmp(name, "content-type") == 0;
+    res->has_type |= ci_ascii_same(name, "content-type");
     return 0;
 }
 

@@ -1,10 +1,10 @@
 /* The table of routes: see router.h. */
 #include "web/router.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "base/options.h"
@@ -65,7 +65,7 @@ void coir_router_free(coir_router *router)
 /* Names of parameters are words, so that what looks like a pattern language is refused. */
 static bool valid_name(const char *at, const char *end)
 {
-    while (at < end && (isalnum((unsigned char)*at) || *at == '_' || *at == '-'))
+    while (at < end && (ci_ascii_is_alnum(*at) || *at == '_' || *at == '-'))
         at++;
     return at == end;
 }

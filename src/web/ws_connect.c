@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "coir/deadline.h"
 #include "coir/fiber.h"
 #include "proto/characters.h"
@@ -31,7 +31,7 @@ struct url {
 static const char *skip(const char *text, const char *prefix)
 {
     size_t len = strlen(prefix);
-    return strncasecmp(text, prefix, len) == 0 ? text + len : NULL;
+    return ci_ascii_same_bytes(text, prefix, len) ? text + len : NULL;
 }
 
 /* Where the port begins, behind the colon; NULL: there is none. */

@@ -7,6 +7,7 @@
 
 #include "harness.h"
 #include "http1_compare.h"
+#include "turkish.h"
 
 static const struct ci_http1_limits limits = {200, 1000};
 static struct ci_http1_head head;
@@ -230,6 +231,20 @@ TEST(a_head_says_nothing_of_the_request_before_it)
             if (memcmp(&fresh, &used, size) != 0)
                 test_fail(__FILE__, __LINE__, "%zu bytes of: %s", len, texts[i]);
         }
+}
+
+/* Who does not see that a body has chunks takes what is in it for a request. */
+TEST(names_are_compared_whatever_the_locale)
+{
+    static const char chunks[] = "POST / HTTP/1.1\r\nHost: a\r\nTRANSFER-ENCODING: CHUNKED\r\n",
+                      tail[] = "\r\n", length[] = "Content-Length: 5\r\n\r\n",
+                      find[] = "GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: b\r\n\r\n";
+    char text[200];
+    snprintf(text, sizeof text, "%s%s", chunks, length);
+    CHECK_EQ(parse(text), -400);
+    snprintf(text, sizeof text, "%s%s", chunks, tail);
+    CHECK(parse(text) > 0 && head.chunked);
+    CHECK(parse(find) > 0 && ci_http1_find(&head, find, "if-none-match", 13));
 }
 
 TEST(nuls_are_refused)
