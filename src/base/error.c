@@ -120,6 +120,15 @@ static const char *meaning_of_system_error(int error)
     }
 }
 
+/* That of glibc, from 2.32 on: strerror is in the program's language there, and for a number that
+ * is none in memory which it uses again. */
+extern const char *text_in_english(int error) __asm__("strerrordesc_np") __attribute__((weak));
+
+static const char *meaning_in_c(int error)
+{
+    return text_in_english ? text_in_english(error) : strerror(error);
+}
+
 const char *coir_strerror(int64_t given)
 {
     if (given == 0)
@@ -134,6 +143,6 @@ const char *coir_strerror(int64_t given)
         text = meaning_of_system_error(error);
     if (text)
         return text;
-    /* strerror is thread-safe in musl, and from glibc 2.32 on */
-    return error > 0 && error < COIR_EEND ? strerror(error) : "unknown error";
+    text = error > 0 && error < COIR_EEND ? meaning_in_c(error) : NULL;
+    return text ? text : "unknown error";
 }
