@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "base/time.h"
 #include "coir/deadline.h"
+#include "coir/offload.h"
 #include "sys/call.h"
 #include "sys/clock.h"
 #include "sys/crash.h"
@@ -377,6 +378,23 @@ int coir_recorder_write(const char *reason)
     return worker->trace ? ci_recorder_tell(worker->trace->recorder, reason) : -ENOENT;
 }
 
+static int stop_there(void *recorder)
+{
+    stop_recorder(recorder);
+    return 0;
+}
+
+/* The worker goes on while a file is being written. */
+static void stop_and_wait(struct ci_recorder *recorder)
+{
+    COIR_SHIELD;
+    ci_mutex_lock(&recorder->lock);
+    bool writes = recorder->wanted;
+    ci_mutex_unlock(&recorder->lock);
+    if (!writes || coir_offload(stop_there, recorder) < 0)
+        stop_recorder(recorder);
+}
+
 int coir_recorder_stop(void)
 {
     int rc = 0;
@@ -389,6 +407,6 @@ int coir_recorder_stop(void)
     if ((rc = ci_trace_end_all(CI_TRACING_RECORDER)) < 0)
         ci_store(&runtime->recorder, recorder); /* traces still point at it */
     else
-        stop_recorder(recorder);
+        stop_and_wait(recorder);
     return rc;
 }

@@ -2,6 +2,7 @@
 #include <coir.h>
 #include <errno.h>
 #include <glob.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +288,48 @@ TEST_REAL(files_are_whole_while_the_workers_go_on)
     CHECK_EQ(coir_recorder_stop(), 0);
     CHECK_EQ(take_files(), 50);
     CHECK(strcmp(text + strlen(text) - 4, "\n]}\n") == 0);
+}
+
+static int32_t went_on;
+
+/* As slow as a disk: until another task of the worker has had a turn. */
+static void log_slowly(enum coir_log_level level, const char *line, void *arg)
+{
+    (void)level, (void)arg;
+    if (strstr(line, "has written"))
+        while (!__atomic_load_n(&went_on, __ATOMIC_RELAXED))
+            sched_yield();
+}
+
+/* After the trace has ended, when there is nothing to wait for but the file. */
+static int go_on(void *arg)
+{
+    (void)arg;
+    for (int after = 0; after < 5; after += !ci_worker_current->trace)
+        CHECK_EQ(coir_yield(), 0);
+    __atomic_store_n(&went_on, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static int stop_while_it_writes(void *arg)
+{
+    coir_recorder_options options = options_in_dir();
+    (void)arg;
+    CHECK_EQ(coir_recorder_start_with(&options), 0);
+    CHECK_EQ(coir_recorder_write("slowly"), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, go_on, NULL), 0);
+    CHECK_EQ(coir_recorder_stop(), 0);
+    CHECK_EQ(take_files(), 1);
+    return coir_scope_wait(scope);
+}
+
+TEST(a_worker_goes_on_while_a_stopped_recorder_writes)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.log = log_slowly;
+    CHECK_EQ(test_run(&config, stop_while_it_writes, NULL), 0);
 }
 
 TEST_SIM(not_in_the_simulator)
