@@ -24,7 +24,7 @@ static inline void ci_recorder_end(const struct ci_worker *worker, uint64_t bega
 {
     const struct ci_trace *trace = worker->trace;
     if (ci_unlikely(began && trace && trace->slow_request) &&
-        ci_clock_ticks() - began > trace->slow_request)
+        ci_clock_ticks() > began + trace->slow_request)
         ci_recorder_tell(trace->recorder, "a slow request");
 }
 

@@ -47,8 +47,10 @@ struct ci_stats {
     } known[CI_STATS_NAMES];
 };
 
-static inline uint64_t ci_stats_ns(const struct ci_stats *stats, uint64_t ticks)
+/* 0 where the counter of the CPU that the worker runs on by now is behind the one before. */
+static inline uint64_t ci_stats_ns(const struct ci_stats *stats, uint64_t from, uint64_t to)
 {
+    uint64_t ticks = to > from ? to - from : 0;
     return (uint64_t)(((unsigned __int128)ticks * stats->ns_per_tick) >> 32);
 }
 
@@ -110,7 +112,7 @@ static inline void ci_stats_began(struct ci_stats *stats, struct ci_stats_name *
     struct ci_stats_batch *batch = &stats->batches[stats->first];
     if (!stats->batch_count)
         return;
-    uint64_t ns = ci_stats_ns(stats, at - batch->at);
+    uint64_t ns = ci_stats_ns(stats, batch->at, at);
     ci_histogram_add(batch->by_loop ? &stats->poll_delays : &stats->delays, ns);
     if (name)
         ci_coarse_add(&name->delays, ns);
@@ -127,7 +129,7 @@ void ci_stats_stack(struct ci_stats *stats, const char *name, size_t used);
 static inline void ci_stats_ended(struct ci_stats *stats, struct ci_stats_name *name, uint64_t from,
                                   uint64_t to)
 {
-    uint64_t ns = ci_stats_ns(stats, to - from);
+    uint64_t ns = ci_stats_ns(stats, from, to);
     ci_histogram_add(&stats->turns, ns);
     if (!name)
         return;

@@ -48,6 +48,17 @@ TEST(what_is_queued_first_begins_first)
     CHECK_EQ(count(&stats.delays) + count(&stats.poll_delays), 3);
 }
 
+/* Counters of CPUs may differ, and those of virtual machines jump when they move. */
+TEST(time_does_not_go_backwards)
+{
+    ci_stats_queued(&stats, 100, 1, false);
+    ci_stats_began(&stats, NULL, 90);
+    ci_stats_ended(&stats, NULL, 90, 80);
+    CHECK_EQ(stats.delays.sum, 0);
+    CHECK_EQ(stats.turns.sum, 0);
+    CHECK_EQ(stats.delays.buckets[1] + stats.turns.buckets[1], 2);
+}
+
 TEST(every_turn_of_a_long_queue_counts)
 {
     enum { MANY = 3 * CI_STATS_BATCHES };
