@@ -108,7 +108,10 @@ int ci_dump_out_init(struct ci_dump_out *out)
     for (out->symbol_count = 64; out->symbol_count < 2 * most;)
         out->symbol_count *= 2;
     out->symbols = calloc(out->symbol_count, sizeof *out->symbols);
-    return out->symbols ? 0 : -ENOMEM;
+    if (out->symbols)
+        return 0;
+    out->symbol_count = 0;
+    return -ENOMEM;
 }
 
 void ci_dump_out_done(struct ci_dump_out *out)

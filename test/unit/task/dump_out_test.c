@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sanitizer.h"
 #include "harness.h"
 
 static struct ci_snapshot snapshot;
@@ -19,6 +20,17 @@ static void begin(coir_fd fd)
     out.snapshot = &snapshot;
     out.fd = fd;
     CHECK_EQ(ci_dump_out_init(&out), 0);
+}
+
+TEST(without_memory_it_ends)
+{
+    if (ci_sanitizer)
+        return; /* they end the program */
+    snapshot.lines.count = (size_t)1 << 50;
+    memset(&out, 0, sizeof out);
+    out.snapshot = &snapshot;
+    CHECK_EQ(ci_dump_out_init(&out), -ENOMEM);
+    ci_dump_out_done(&out);
 }
 
 TEST(text_is_escaped_and_written_whole)
