@@ -53,7 +53,8 @@ typedef struct coir_recorder_options {
  * too. It ends with the runtime, or by coir_recorder_stop.
  * Suspends: yes, until the workers have begun.  Threads: worker.
  * Errors: -EBUSY there is one, or a trace; -EOPNOTSUPP in the simulator; -ENOMEM; -EAGAIN its
- * thread could not be started; those of coir_call_on.
+ * thread could not be started; those of coir_call_on: if the next call says -EBUSY, some workers
+ * record, and coir_recorder_stop ends that.
  * Cancel safety: it has not started then. */
 COIR_SUSPENDS int coir_recorder_start(void);
 

@@ -22,7 +22,8 @@ extern "C" {
 /* Begins to trace every worker of the calling runtime. Each keeps its newest `events_max` events
  * of 32 bytes (0: 65,536; at most 2^24). What an earlier trace recorded is dropped.
  * Suspends: yes, until the workers have begun.  Threads: worker.
- * Errors: -EBUSY it is traced already; -EINVAL events_max; -ENOMEM; those of coir_call_on.
+ * Errors: -EBUSY it is traced already; -EINVAL events_max; -ENOMEM; those of coir_call_on: some
+ * workers may be traced, and it may be called again, or coir_trace_stop.
  * Cancel safety: it is not traced then. */
 COIR_SUSPENDS int coir_trace_start(size_t events_max);
 

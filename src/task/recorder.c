@@ -334,7 +334,7 @@ static int start(const coir_recorder_options *options)
     int rc;
     if (runtime->simulated)
         return -EOPNOTSUPP;
-    if (ci_load(&runtime->traced))
+    if (ci_load(&runtime->traced) > CI_TRACING_LEFT)
         return -EBUSY;
     if ((rc = make_recorder(options, &recorder)) < 0)
         return rc;

@@ -37,15 +37,19 @@ static int end_here(void *arg)
     return 0;
 }
 
+static bool changes_from(int32_t state)
+{
+    return ci_compare_exchange(&ci_worker_current->runtime->traced, &state, CI_TRACING_CHANGES);
+}
+
 int ci_trace_begin_all(size_t size, enum ci_tracing by)
 {
     coir_runtime *runtime = ci_worker_current->runtime;
-    int32_t none = CI_TRACING_NONE;
-    if (!ci_compare_exchange(&runtime->traced, &none, CI_TRACING_CHANGES))
+    if (!changes_from(CI_TRACING_NONE) && !changes_from(CI_TRACING_LEFT))
         return -EBUSY;
     int rc = on_every_worker(begin_here, &size);
     if (rc < 0)
-        ci_trace_end_all(by);
+        ci_trace_end_all(CI_TRACING_LEFT);
     else
         ci_store(&runtime->traced, (int32_t)by);
     return rc;
@@ -78,11 +82,10 @@ int coir_trace_stop(void)
     if (!ci_fiber_enter(&rc))
         return rc;
     coir_runtime *runtime = ci_worker_current->runtime;
-    int32_t asked = CI_TRACING_ASKED;
-    if (!ci_compare_exchange(&runtime->traced, &asked, CI_TRACING_CHANGES))
-        return asked == CI_TRACING_NONE ? 0 : -EBUSY;
+    if (!changes_from(CI_TRACING_ASKED) && !changes_from(CI_TRACING_LEFT))
+        return ci_load(&runtime->traced) == CI_TRACING_NONE ? 0 : -EBUSY;
     rc = on_every_worker(end_here, NULL);
-    ci_store(&runtime->traced, rc == 0 ? CI_TRACING_NONE : CI_TRACING_ASKED);
+    ci_store(&runtime->traced, rc == 0 ? CI_TRACING_NONE : CI_TRACING_LEFT);
     return rc;
 }
 

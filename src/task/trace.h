@@ -138,6 +138,7 @@ void ci_trace_free(struct ci_worker *worker);
 /* All workers, in a fiber. -EBUSY they trace already; as coir_trace_start. */
 enum ci_tracing {
     CI_TRACING_NONE,
+    CI_TRACING_LEFT, /* some workers may trace: neither a start nor its end was complete */
     CI_TRACING_ASKED,
     CI_TRACING_RECORDER,
     CI_TRACING_CHANGES /* a task begins or ends it, worker by worker */

@@ -457,6 +457,43 @@ static void starts_and_stops_exclude_each_other_body(void)
     }
 }
 
+/* ---- without room for a task ---- */
+
+static int wait_until(void *done)
+{
+    return coir_event_wait(done);
+}
+
+static int start_while_full(void *arg)
+{
+    coir_event done = COIR_EVENT_INIT;
+    (void)arg;
+    {
+        COIR_SCOPE(scope);
+        while (coir_go(scope, wait_until, &done) == 0)
+            continue;
+        CHECK_EQ(coir_trace_start(0), -EAGAIN);
+        CHECK_EQ(coir_trace_start(0), -EAGAIN);
+        CHECK_EQ(coir_recorder_start(), -EAGAIN);
+        CHECK_EQ(coir_trace_stop(), -EAGAIN);
+        coir_event_set(&done);
+        CHECK_EQ(coir_scope_wait(scope), 0);
+    }
+    CHECK_EQ(coir_trace_start(0), 0);
+    CHECK_EQ(coir_trace_start(0), -EBUSY);
+    CHECK_EQ(coir_trace_stop(), 0);
+    return coir_trace_stop();
+}
+
+/* To begin and to end a trace takes a task of each worker. */
+TEST(a_start_that_finds_no_place_for_a_task_may_be_repeated)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 2;
+    config.tasks_max = 8;
+    CHECK_EQ(test_run(&config, start_while_full, NULL), 0);
+}
+
 TEST(starts_and_stops_exclude_each_other)
 {
     test_in_runtime(starts_and_stops_exclude_each_other_body, 3);
