@@ -4,13 +4,20 @@
 
 #include "base/character.h"
 
-enum { PROBES = 8 };
+enum { PROBES = 32 };
 
-/* By the address of the name first; one name at several addresses may have several entries, which
- * the reader adds up. */
+static size_t hash_of(const char *name, size_t len)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 16777619u;
+    return hash ^ hash >> 16;
+}
+
+/* By its characters, as each task may have a copy of its own. */
 static struct ci_stats_name *find(struct ci_stats *stats, const char *name)
 {
-    size_t at = (uintptr_t)name / 8, len = ci_character_cut(name, CI_STATS_NAME - 1);
+    size_t len = ci_character_cut(name, CI_STATS_NAME - 1), at = hash_of(name, len);
     for (size_t i = 0; i < PROBES; i++) {
         struct ci_stats_name *entry = &stats->names[(at + i) % CI_STATS_NAMES];
         if (!entry->name[0])

@@ -147,3 +147,18 @@ TEST(a_long_name_is_kept_up_to_a_whole_character)
     memset(stats.known, 0, sizeof stats.known);
     CHECK(ci_stats_find(&stats, name) == entry);
 }
+
+/* A name may be another copy of the same for each task: they take one place. */
+TEST(copies_of_a_name_leave_room_for_others)
+{
+    static char copies[100 * CI_STATS_NAMES][8];
+    struct ci_stats_name *first = NULL;
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+        strcpy(copies[i], "copy");
+        struct ci_stats_name *entry = ci_stats_of(&stats, copies[i], true);
+        first = first ? first : entry;
+        CHECK(entry == first);
+    }
+    struct ci_stats_name *other = ci_stats_of(&stats, "other", true);
+    CHECK(ci_stats_is_named(&stats, other) && other != first);
+}
