@@ -16,7 +16,9 @@ extern "C" {
  * format=text: as text). The page may load what is of this server only (Content-Security-Policy).
  * `traces`: also POST `prefix`trace, which traces the workers for a second (the query ms=N: N
  * milliseconds, 10,000 at most) and answers with the trace as JSON; 409 while they are traced
- * already, unless by the flight recorder, whose events are sent then.
+ * already, unless by the flight recorder, whose events are sent then. Dumps and traces are made by
+ * threads of coir_offload, in a file without a name in /tmp: they wait while all of these are busy,
+ * and fail where there is no room. coir_dump itself needs neither, nor does SIGQUIT (coir_main).
  *
  * They answer clients on this machine alone (by a loopback address, or a Unix socket), and only
  * when they ask for localhost or a number: a page elsewhere could point a name of its own at this
