@@ -247,7 +247,9 @@ static int events(const struct ci_socket *socket)
         found |= COIR_READ;
     if (socket->in_ended || reset)
         found |= CI_EVENT_END;
-    if (reset || (socket->state == CI_STREAM_CONNECTED && socket->unread_by_peer < WINDOW))
+    /* behind its own end a write fails at once */
+    bool has_room = socket->unread_by_peer < WINDOW || socket->out_ended;
+    if (reset || (socket->state == CI_STREAM_CONNECTED && has_room))
         found |= COIR_WRITE;
     if (reset || (socket->in_ended && socket->out_ended))
         found |= COIR_HANGUP;

@@ -67,6 +67,24 @@ TEST(a_writer_waits_for_the_peer_to_read)
     net_close(&net);
 }
 
+/* As the kernel does: a write fails at once. */
+TEST(a_wait_for_room_is_told_of_the_end_of_its_own_direction)
+{
+    static char block[WINDOW];
+    struct net net;
+    coir_fd client, server;
+    net_open(&net, 1);
+    net_pair(&net, &client, &server);
+    struct ci_op write = {
+        .kind = CI_OP_WRITE, .fd = client, .data = block, .len = sizeof block, .done = net_done};
+    struct ci_op poll = {.kind = CI_OP_POLL, .fd = client, .events = COIR_WRITE, .done = net_done};
+    CHECK_EQ(net_run(&net, net.on_b, write), WINDOW);
+    CHECK(!ci_driver_start(net.on_b, &poll));
+    CHECK_EQ(ci_sim_stream_shutdown_write(&net.world, client), 0);
+    CHECK_EQ(net_finish(&net, &poll), COIR_WRITE);
+    net_close(&net);
+}
+
 TEST(closing_with_unread_bytes_resets)
 {
     struct net net;
