@@ -7,7 +7,8 @@
  * 3. A job whose end waits for another one ends, where there are threads for both: a job in the
  *    queue never waits for one that runs while another thread could call it.
  * 4. At most offload_queue_max calls of coir_offload wait; another one is refused. Calls on files
- *    are never refused for that. */
+ *    are never refused for that, nor are calls that threads are free for: as many as there may be,
+ *    once a call has returned. */
 #include <coir.h>
 #include <coir/offload.h>
 #include <coir/sim.h>
@@ -21,7 +22,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { WORKERS_MOST = 3, THREADS_MOST = 4, TASKS_MOST = 12, JOBS_MOST = 6 };
+enum { WORKERS_MOST = 3, THREADS_MOST = 4, QUEUE_MOST = 4, TASKS_MOST = 11, JOBS_MOST = 6 };
 static const coir_time patience = 30 * COIR_S;
 
 static struct pool {
@@ -164,6 +165,27 @@ static void fill_pool(void)
     MUST_BE(coir_scope_wait(scope), 0);
 }
 
+static int offload_in_burst(void *arg)
+{
+    struct job *job = arg;
+    for (uint64_t calls = 1 + below(3); calls; calls--)
+        MUST_BE(coir_offload(work, job), job->number); /* 4 */
+    return 0;
+}
+
+/* As many tasks as there may be calls, for which the threads have to be started at first, or are
+ * on their way back from a call. */
+static void fill_at_once(void)
+{
+    struct job jobs[THREADS_MOST + QUEUE_MOST];
+    COIR_SCOPE(scope);
+    for (unsigned i = 0; i < pool.threads_max + pool.queue_max; i++) {
+        jobs[i] = (struct job){.number = (int)i};
+        MUST_BE(coir_go(scope, offload_in_burst, &jobs[i]), 0);
+    }
+    MUST_BE(coir_scope_wait(scope), 0);
+}
+
 /* A thread without a call for ten seconds ends: the next call comes before that, after it, or at
  * the same moment. */
 static void let_threads_end(void)
@@ -181,6 +203,8 @@ static int first_task(void *arg)
     coir_time begin = coir_now();
     unsigned met = 0;
     (void)arg;
+    if (pool.queue_max && below(3) == 0)
+        fill_at_once();
     if (pool.queue_max && below(2))
         fill_pool();
     COIR_SCOPE(pair);
@@ -209,7 +233,7 @@ static int use_runtime(void *arg)
     config.driver = arg;
     config.workers = 1 + below(WORKERS_MOST);
     config.offload_threads_max = pool.threads_max = 1 + below(THREADS_MOST);
-    config.offload_queue_max = pool.queue_max = below(3) ? 0 : 1 + below(4);
+    config.offload_queue_max = pool.queue_max = below(3) ? 0 : 1 + below(QUEUE_MOST);
     pool.pairs = pool.threads_max > 1;
     MUST_BE(coir_runtime_new(&config, &pool.runtime), 0);
     for (uint64_t runs = 1 + below(3); runs; runs--)
