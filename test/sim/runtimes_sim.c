@@ -12,7 +12,9 @@
  *    wrong.
  * 5. What is posted as a run ends is called once; what it spawns has run when the run ends, or is
  *    refused: with -COIR_EENDED, or -ESRCH once the worker's thread has ended.
- * 6. Each failure of a task in the background is logged once, with its name, and so is each line
+ * 6. A watch of a worker's loop that is not stopped at the end of a run is called for what comes in
+ *    the next one, on the worker that it was on.
+ * 7. Each failure of a task in the background is logged once, with its name, and so is each line
  *    that a task logs, whole or cut. */
 #include <coir.h>
 #include <coir/sim.h>
@@ -39,6 +41,9 @@ struct user {
     int begun, ended, running;
     int failed, failures_logged, said, heard;
     bool stopped, posts_late;
+    coir_watch watch; /* of the loop of the first worker, from one run to the next */
+    bool watches;
+    int ends[2], heard_bytes;
     struct late {
         struct user *user;
         coir_handle handle;
@@ -186,6 +191,18 @@ static int fail(void *arg)
     return rc < 0 ? rc : -EPROTO;
 }
 
+/* An argument that is copied. */
+struct copied {
+    struct user *user;
+    char rest[40];
+};
+
+static int be_a_task_of_a_copy(void *arg)
+{
+    const struct copied *copied = arg;
+    return be_a_task(copied->user);
+}
+
 /* The run may have ended. */
 static void spawn_late(void *arg)
 {
@@ -197,8 +214,14 @@ static void spawn_late(void *arg)
     options.place = below(2) ? COIR_HERE : COIR_ON_WORKER((int)below((uint64_t)workers));
     options.handle = &late->handle;
     user->begun++;
-    int rc =
-        below(2) ? coir_go_with(NULL, &options, be_a_task, user) : coir_go(NULL, be_a_task, user);
+    int rc;
+    if (below(2)) {
+        struct copied copied = {.user = user};
+        options.copy_size = sizeof copied;
+        rc = coir_go_with(NULL, &options, be_a_task_of_a_copy, &copied);
+    } else {
+        rc = coir_go(NULL, be_a_task, user);
+    }
     if (rc == 0)
         return;
     MUST(rc == -COIR_EENDED || rc == -ESRCH || (rc == -ECANCELED && user->stopped));
@@ -242,11 +265,61 @@ static int run_tasks(struct user *user)
     return rc < 0 ? rc : waited;
 }
 
+/* ---- a watch that outlasts a run ---- */
+
+static void on_byte(coir_loop *loop, coir_watch *watch, int events, void *arg)
+{
+    struct user *user = arg;
+    char byte;
+    MUST(loop == coir_worker_loop() && watch == &user->watch);
+    MUST(events & COIR_READ);
+    user->heard_bytes += read(user->ends[0], &byte, 1) == 1;
+}
+
+static void start_watch(struct user *user)
+{
+    int rc;
+    MUST_BE(pipe2(user->ends, O_NONBLOCK), 0);
+    while ((rc = coir_watch_start(coir_worker_loop(), &user->watch, user->ends[0], COIR_READ,
+                                  on_byte, user)) == -ENOMEM)
+        usleep(100);
+    MUST_BE(rc, 0);
+    user->watches = true;
+}
+
+static void stop_watch(struct user *user)
+{
+    coir_watch_stop(coir_worker_loop(), &user->watch);
+    user->watches = false;
+    close(user->ends[0]);
+    close(user->ends[1]);
+}
+
+/* A byte comes, or has come between the runs. */
+static int hear_byte(void *arg)
+{
+    struct user *user = arg;
+    bool written = user->heard_bytes < 0;
+    user->heard_bytes = 0;
+    if (!written)
+        MUST_BE(write(user->ends[1], "x", 1), 1);
+    int rc = 0;
+    for (int looks = 0; rc == 0 && !user->heard_bytes; looks++) {
+        MUST(looks < 1000); /* 6 */
+        rc = coir_sleep_for(COIR_MS);
+    }
+    stop_watch(user);
+    return rc;
+}
+
 static int first_task(void *arg)
 {
     struct user *user = arg;
     MUST(coir_runtime_current() == user->runtime && coir_worker_loop());
-    int rc = run_tasks(user);
+    int rc = user->watches ? hear_byte(user) : 0;
+    rc = rc < 0 ? rc : run_tasks(user);
+    if (below(12) == 0)
+        start_watch(user);
     if (user->posts_late)
         post_some(user);
     return rc;
@@ -270,6 +343,10 @@ static int use_runtime(void *arg)
     MUST_BE(coir_runtime_new(&config, &user.runtime), 0);
     for (int i = 0; i < RUNS; i++) {
         coir_time begin = coir_now();
+        if (user.watches && below(2)) {
+            MUST_BE(write(user.ends[1], "x", 1), 1);
+            user.heard_bytes = -1;
+        }
         user.stopped = false;
         user.posts_late = below(2);
         int rc = coir_runtime_run(user.runtime, first_task, &user);
@@ -282,6 +359,8 @@ static int use_runtime(void *arg)
         MUST_BE(user.heard, user.said);
         MUST(coir_now() <= begin + patience);
     }
+    if (user.watches)
+        MUST_BE(coir_runtime_run(user.runtime, hear_byte, &user), 0);
     coir_runtime_free(user.runtime);
     return 0;
 }
