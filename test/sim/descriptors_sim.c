@@ -6,7 +6,8 @@
  * 1. What a wait says holds, for the file that has the number now: nothing of an earlier file is
  *    told, even one that lives on under another number.
  * 2. A wait ends soon after what it waits for has come.
- * 3. The poller reports each byte, and each source that was set, until the thread has seen it.
+ * 3. The poller reports each byte, and each source that was set, until the thread has seen it; or
+ *    the source is removed, whose set is refused then (-ENOENT).
  * 4. What is written to a full pipe comes when there is room, whole and in order.
  * 5. A loop calls a watch for each byte and, while it is started, for room; it runs until the last
  *    watch is stopped that is not weak, and while it is held or calls are posted, which are made
@@ -32,6 +33,8 @@ static struct {
     int written[PIPES], read[PIPES];
     coir_source sources[SOURCES];
     bool was_set[SOURCES], was_reported[SOURCES];
+    coir_source flickering; /* is added and removed all the time */
+    bool flickers;
 } w;
 
 static void make_pipe(int ends[2])
@@ -293,6 +296,12 @@ static int be_a_waiter(void *arg)
 
 /* ---- a poller beside them ---- */
 
+static void set_flickering(void)
+{
+    int rc = coir_source_set(&w.flickering, COIR_READ);
+    MUST(rc == 0 || rc == -ENOENT);
+}
+
 static int feed_poller(void *arg)
 {
     (void)arg;
@@ -301,6 +310,8 @@ static int feed_poller(void *arg)
         rest();
         w.written[pipe]++;
         MUST_BE(write(w.pipes[pipe][1], "x", 1), 1);
+        if (i % 3 == 0)
+            set_flickering(); /* as the thread wakes up */
     }
     for (int i = 0; i < SOURCES; i++) {
         rest();
@@ -368,8 +379,17 @@ static void open_poller(void)
         MUST_BE(coir_source_add(&w.sources[i], w.poller, (uint64_t)(PIPES + i)), 0);
 }
 
+static void flicker(void)
+{
+    if ((w.flickers = !w.flickers))
+        MUST_BE(coir_source_add(&w.flickering, w.poller, PIPES + SOURCES), 0);
+    else
+        coir_source_remove(&w.flickering);
+}
+
 static void close_poller(void)
 {
+    coir_source_remove(&w.flickering);
     for (int i = 0; i < SOURCES; i++)
         coir_source_remove(&w.sources[i]);
     for (int i = 0; i < PIPES; i++) {
@@ -394,9 +414,14 @@ static int use_poller(void *arg)
                 read_pipe(token);
                 continue;
             }
+            if (token == PIPES + SOURCES) {
+                MUST(w.flickers);
+                continue;
+            }
             MUST(w.was_set[token - PIPES] && !w.was_reported[token - PIPES]);
             w.was_reported[token - PIPES] = true;
         }
+        flicker();
     }
     close_poller();
     return 0;
