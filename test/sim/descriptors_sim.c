@@ -11,11 +11,16 @@
  * 4. What is written to a full pipe comes when there is room, whole and in order.
  * 5. A loop calls a watch for each byte and, while it is started, for room; it runs until the last
  *    watch is stopped that is not weak, and while it is held or calls are posted, which are made
- *    in order; a call that is waited for gives its result back. */
+ *    in order; a call that is waited for gives its result back.
+ * 6. A loop may be freed as soon as its run has returned: the thread whose call has ended the run
+ *    does not use it after that, and what is posted until then is called, also by the outcomes of
+ *    writes that the free ends. */
 #include <coir.h>
 #include <coir/loop.h>
+#include <coir/loop_tcp.h>
 #include <coir/poller.h>
 #include <coir/sim.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/bytes.h"
@@ -25,6 +30,7 @@
 #include "sim/scenario.h"
 
 enum { WAITERS = 3, ROUNDS = 6, PIPES = 3, BYTES_MOST = 8, SOURCES = 2, COPIES_FROM = 300 };
+enum { BLOCKS_MOST = 100 /* of a loop */, SPOILT = 0xa5 };
 static const coir_time patience = 5 * COIR_S;
 
 static struct {
@@ -525,15 +531,146 @@ static void run_for_a_post(void)
     MUST_BE(pthread_join(poster, NULL), 0);
 }
 
+static const char *const drivers[] = {NULL, "epoll", "io_uring", "poll"};
+
+static void *take_memory(size_t bytes, void *arg)
+{
+    (void)arg;
+    return aligned_alloc(64, (bytes + 63) / 64 * 64);
+}
+
+static struct block {
+    unsigned char *memory;
+    size_t bytes;
+} freed[BLOCKS_MOST];
+static size_t freed_count;
+
+/* It is kept for a while: nobody may change it any more. */
+static void spoil_memory(void *memory, size_t bytes, void *arg)
+{
+    (void)arg;
+    MUST(freed_count < BLOCKS_MOST);
+    memset(memory, SPOILT, bytes);
+    freed[freed_count++] = (struct block){memory, bytes};
+}
+
+static void free_spoilt(void)
+{
+    while (freed_count) {
+        const struct block *block = &freed[--freed_count];
+        for (size_t i = 0; i < block->bytes; i++)
+            MUST_BE(block->memory[i], SPOILT); /* 6 */
+        free(block->memory);
+    }
+}
+
+static void open_loop(coir_loop **ret_loop, const char *driver)
+{
+    static const coir_allocator spoiling = COIR_ALLOCATOR(take_memory, spoil_memory, NULL);
+    coir_loop_options options = COIR_LOOP_OPTIONS;
+    options.driver = driver;
+    options.allocator = &spoiling;
+    MUST_BE(coir_loop_new_with(&options, ret_loop), 0);
+}
+
+/* ---- a loop that is freed at once ---- */
+
+static struct {
+    coir_loop *loop;
+    coir_socket *socket;
+    coir_queued_write write;
+    coir_timer tick;
+    int posted, called, ticks;
+} last;
+
+static void count_call(void *arg)
+{
+    if (arg)
+        coir_loop_stop(last.loop);
+    last.called++;
+}
+
+static int count_and_stop(void *arg)
+{
+    count_call(arg);
+    return 0;
+}
+
+static void post_one(void *arg)
+{
+    last.posted++;
+    MUST_BE(coir_loop_post(last.loop, count_call, arg), 0);
+}
+
+/* A release does not, where a socket is left. */
+static void *end_run(void *arg)
+{
+    const bool *writes = arg;
+    switch (below(*writes ? 3 : 4)) {
+    case 0: coir_loop_stop(last.loop); break;
+    case 1: post_one(&last); break;
+    case 2:
+        last.posted++;
+        MUST_BE(coir_loop_call(last.loop, count_and_stop, &last), 0);
+        break;
+    default: coir_loop_release(last.loop);
+    }
+    return NULL;
+}
+
+static void on_no_answer(coir_socket *socket, ssize_t result, void *arg)
+{
+    (void)socket, (void)arg;
+    MUST(result < 0);
+}
+
+static void on_not_written(coir_socket *socket, coir_queued_write *write, int result, void *arg)
+{
+    (void)socket, (void)write;
+    MUST(result < 0);
+    post_one(arg);
+}
+
+/* It never ends by itself. */
+static void begin_to_write(void)
+{
+    MUST_BE(coir_socket_connect(last.loop, "192.0.2.1:7", on_no_answer, NULL, &last.socket), 0);
+    MUST_BE(coir_socket_write(last.socket, &last.write, "x", 1, on_not_written, NULL), 0);
+}
+
+/* So that the loop does not sleep yet when its run is to end. */
+static void on_tick(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    if (last.ticks-- > 0)
+        coir_timer_start(loop, timer, 0, on_tick, arg);
+}
+
+static void run_and_free(void)
+{
+    pthread_t thread;
+    bool writes = below(6) == 0;
+    memset(&last, 0, sizeof last);
+    open_loop(&last.loop, writes ? drivers[below(4)] : "poll"); /* which is freed the soonest */
+    if (writes)
+        begin_to_write();
+    last.ticks = (int)below(40);
+    coir_timer_start(last.loop, &last.tick, 0, on_tick, NULL);
+    coir_loop_hold(last.loop);
+    MUST_BE(pthread_create(&thread, NULL, end_run, &writes), 0);
+    MUST_BE(coir_loop_run(last.loop), 0);
+    coir_loop_free(last.loop);
+    MUST_BE(last.called, last.posted); /* 6 */
+    MUST(!writes || last.posted);
+    MUST_BE(pthread_join(thread, NULL), 0);
+    free_spoilt();
+}
+
 /* On a thread of its own. */
 static int use_loop(void *arg)
 {
-    static const char *const drivers[] = {NULL, "epoll", "io_uring", "poll"};
-    coir_loop_options options = COIR_LOOP_OPTIONS;
-    options.driver = drivers[below(4)];
     pthread_t feeder;
     (void)arg;
-    MUST_BE(coir_loop_new_with(&options, &l.loop), 0);
+    open_loop(&l.loop, drivers[below(4)]);
     MUST_BE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, l.ends), 0);
     while (coir_watch_start(l.loop, &l.bytes, l.ends[0], COIR_READ, on_byte, NULL) == -ENOMEM)
         usleep(100);
@@ -542,11 +679,14 @@ static int use_loop(void *arg)
     MUST_BE(coir_loop_run(l.loop), 0);
     MUST(l.got == BYTES_MOST && l.called == BYTES_MOST); /* 5 */
     MUST_BE(pthread_join(feeder, NULL), 0);
-    for (uint64_t i = below(30); i; i--)
+    for (uint64_t i = below(24); i; i--)
         run_for_a_post();
     coir_loop_free(l.loop);
+    free_spoilt();
     close(l.ends[0]);
     close(l.ends[1]);
+    for (uint64_t i = below(4); i; i--)
+        run_and_free();
     return 0;
 }
 
@@ -609,6 +749,7 @@ int scenario(coir_sim *sim)
         return -ENOTSUP;
     memset(&w, 0, sizeof w);
     memset(&l, 0, sizeof l);
+    freed_count = 0;
     MUST_BE(chaos_configure(sim), 0);
     return coir_sim_host_main(sim, "host", play, NULL);
 }
