@@ -15,7 +15,9 @@
  * 5. Both sides agree on the subprotocol, and the server is told with which code and reason the
  *    client closed.
  * 6. A message that is longer than the server allows is refused, also when its parts are not.
- * 7. A close ends soon after close_timeout, although the peer sends on and does not close.
+ * 7. A close ends soon after close_timeout, although the peer sends on and does not close, and a
+ *    message in parts is not gone on with; and so does what others wait for. The connection has
+ *    ended then.
  * 8. A connection whose peer is silent ends when ping_interval and ping_timeout have passed. */
 #include <coir.h>
 #include <coir/sim.h>
@@ -205,6 +207,28 @@ static int send_on(void *ws)
     return 0;
 }
 
+struct half {
+    coir_ws *ws;
+    coir_event closed;
+};
+
+/* Others have no turn to send any more. */
+static int begin_message(void *arg)
+{
+    struct half *half = arg;
+    coir_ws_send_part(half->ws, COIR_WS_TEXT, "half", 4, false);
+    coir_event_wait(&half->closed);
+    return 0;
+}
+
+/* Behind a close. */
+static void must_have_ended(coir_ws *ws)
+{
+    coir_ws_message *message;
+    MUST(coir_ws_recv(ws, &message) <= 0);
+    MUST(coir_ws_close_code(ws) || coir_task_interrupted());
+}
+
 /* Closes in time, although the client does not, while other tasks receive and send or none does. */
 static int close_alone(coir_request *req, coir_response *res, void *arg)
 {
@@ -215,7 +239,10 @@ static int close_alone(coir_request *req, coir_response *res, void *arg)
     int rc = coir_ws_accept_with(req, res, &with, &ws);
     if (rc < 0)
         return rc;
+    struct half half = {.ws = ws};
     COIR_SCOPE(scope);
+    if (below(2))
+        MUST_BE(coir_go(scope, begin_message, &half), 0);
     if (below(2))
         MUST_BE(coir_go(scope, receive_all, ws), 0);
     if (below(2))
@@ -223,7 +250,9 @@ static int close_alone(coir_request *req, coir_response *res, void *arg)
     coir_sleep_for((coir_time)below(2000) * COIR_MS);
     coir_time begun = coir_now();
     coir_ws_close(ws, 1000, "done");
+    coir_event_set(&half.closed);
     coir_scope_wait(scope);
+    must_have_ended(ws);
     MUST(coir_now() - begun <= with.close_timeout + 2 * COIR_S); /* 7 */
     return 0;
 }
