@@ -18,7 +18,9 @@
  * 7. A close ends soon after close_timeout, although the peer sends on and does not close, and a
  *    message in parts is not gone on with; and so does what others wait for. The connection has
  *    ended then.
- * 8. A connection whose peer is silent ends when ping_interval and ping_timeout have passed. */
+ * 8. A connection whose peer is silent ends when ping_interval and ping_timeout have passed.
+ * 9. Nobody else receives from a connection without a fiber; who else waits for it is told before
+ *    its function hears of the end. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/ws.h>
@@ -221,7 +223,7 @@ static int begin_message(void *arg)
     return 0;
 }
 
-/* Behind a close. */
+/* Behind its end. */
 static void must_have_ended(coir_ws *ws)
 {
     coir_ws_message *message;
@@ -257,14 +259,46 @@ static int close_alone(coir_request *req, coir_response *res, void *arg)
     return 0;
 }
 
+/* A connection without a fiber, and a task that uses it, too, until its function was told the end.
+ */
+struct session {
+    coir_ws *ws;
+    bool is_used, over;
+    coir_event left;
+};
+
+static int use_session(void *arg)
+{
+    struct session *session = arg;
+    coir_ws_message *message;
+    int rc = coir_ws_recv(session->ws, &message);
+    MUST(rc == -EBUSY || (rc <= 0 && coir_ws_close_code(session->ws))); /* 9 */
+    for (coir_time pause = COIR_MS; coir_ws_flush(session->ws) == 0 && !session->over; pause *= 2)
+        if (coir_sleep_for(pause) < 0)
+            break;
+    coir_event_set(&session->left);
+    return 0;
+}
+
+static void end_session(struct session *session)
+{
+    COIR_SHIELD;
+    if (session->is_used)
+        MUST_BE(coir_event_wait(&session->left), 0);
+    free(session);
+}
+
 static int on_message(coir_ws *ws, coir_ws_message *message, void *arg)
 {
-    (void)arg;
+    struct session *session = arg;
     if (!message) {
         w.ended++;
         w.open--;
+        session->over = true;
+        end_session(session);
         return 0;
     }
+    COIR_DEADLINE(coir_in(patience / 2)); /* the client may take nothing */
     if (below(4) == 0)
         coir_sleep_for((coir_time)below(3000) * COIR_US);
     return answer(ws, message);
@@ -272,14 +306,22 @@ static int on_message(coir_ws *ws, coir_ws_message *message, void *arg)
 
 static int serve_without(coir_request *req, coir_response *res, void *arg)
 {
-    coir_ws *ws;
+    struct session *session = calloc(1, sizeof *session);
     coir_ws_options with = options();
-    int rc = coir_ws_handle_with(req, res, &with, on_message, arg, &ws);
-    if (rc == 0) {
-        w.begun++;
-        begin(ws);
+    (void)arg;
+    MUST(session);
+    int rc = coir_ws_handle_with(req, res, &with, on_message, session, &session->ws);
+    if (rc < 0) {
+        free(session);
+        return rc;
     }
-    return rc;
+    w.begun++;
+    begin(session->ws);
+    if (below(6) == 0) {
+        session->is_used = coir_go(NULL, use_session, session) == 0;
+        coir_sleep_for((coir_time)below(3) * COIR_MS);
+    }
+    return 0;
 }
 
 static int serve_here(void *router)
@@ -433,6 +475,30 @@ static void fall_silent(void)
     coir_close(stream);
 }
 
+/* Sends messages that come back, and closes, but reads nothing until the server gives up. */
+static void take_nothing(void)
+{
+    static const char asks[] =
+        "GET /without" ASKS "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: echo\r\n"
+        "Sec-WebSocket-Version: 13\r\n\r\n",
+                      head[] = "\x82\xfe\x7d\x00\0\0\0\0", closes[] = "\x88\x82\0\0\0\0\x03\xe8";
+    static const char body[0x7d00];
+    coir_stream *stream;
+    if (coir_tcp_connect("server:80", &stream) < 0)
+        return;
+    COIR_DEADLINE_AS(limit, coir_in(patience));
+    int rc = coir_write_all(stream, asks, sizeof asks - 1);
+    for (uint64_t messages = 1 + below(ITEMS_MOST); rc == 0 && messages; messages--)
+        if ((rc = coir_write_all(stream, head, sizeof head - 1)) == 0)
+            rc = coir_write_all(stream, body, sizeof body);
+    rc = rc < 0 ? rc : coir_write_all(stream, closes, sizeof closes - 1);
+    while (rc >= 0 || rc == -EAGAIN) /* what comes behind the end resets the connection */
+        if ((rc = coir_sleep_for(COIR_S)) == 0)
+            rc = (int)coir_try_write(stream, "", 1);
+    MUST(!coir_deadline_passed(limit)); /* 2 */
+    coir_close(stream);
+}
+
 /* Wrongly, and hears so. */
 static void knock(void)
 {
@@ -476,6 +542,8 @@ static int visit(void *arg)
             go_on();
         if (below(8) == 0)
             fall_silent();
+        if (below(50) == 0)
+            take_nothing();
         bool exceeds = below(8) == 0; /* a handler that receives parts has no limit */
         int rc = coir_ws_connect_with(!exceeds && below(2) ? "ws://server/handler"
                                                            : "ws://server/without",
