@@ -12,7 +12,8 @@
  * 5. What a child on a terminal prints comes, then the end; when its pty is closed, it ends.
  * 6. A child has the standard streams that it was given: what the program itself has, one
  *    descriptor of it, or its output for its errors too.
- * 7. Each child's SIGCHLD is told to who has the signal open; who waits for all children himself
+ * 7. A wait for the hang-up of an output is no read: it goes on beside those.
+ * 8. Each child's SIGCHLD is told to who has the signal open; who waits for all children himself
  *    takes nothing from the others but the exit code.
  * No zombie and no descriptor is left: the audit of the host looks for them. */
 #include <coir.h>
@@ -427,6 +428,13 @@ static void spawn_plainly(void)
     MUST(rc == 7 || (rc == -ECHILD && w.reaps_all));
 }
 
+static int wait_for_hang_up(void *stream)
+{
+    int rc = coir_stream_wait(stream, 0);
+    MUST((rc > 0 && rc & COIR_HANGUP) || rc == -ECANCELED || is_transient(rc)); /* 7 */
+    return 0;
+}
+
 /* Its errors go where its output does, in their order; its input is a pipe of the program's. */
 static void spawn_with_streams(void)
 {
@@ -457,12 +465,17 @@ static void spawn_with_streams(void)
     if (rc < 0)
         return;
     MUST(!coir_process_stdin(process) && !coir_process_stderr(process));
+    COIR_SERVING_SCOPE(beside);
+    if (below(2) && coir_go(beside, wait_for_hang_up, coir_process_stdout(process)) == 0)
+        rest_a_while();
     while ((n = coir_read(coir_process_stdout(process), bytes, sizeof bytes)) > 0 ||
            is_transient(n))
         for (ssize_t i = 0; i < n; i++)
             MUST_BE(bytes[i], got++ < out ? '1' : '2');
     MUST_BE(n, 0);
     MUST_BE(got, out + err);
+    coir_scope_cancel(beside);
+    coir_scope_wait(beside);
     rc = wait_for(process);
     MUST(rc == (int)(given % 256) || (rc == -ECHILD && w.reaps_all));
 }
