@@ -20,7 +20,8 @@
  *    ended then.
  * 8. A connection whose peer is silent ends when ping_interval and ping_timeout have passed.
  * 9. Nobody else receives from a connection without a fiber; who else waits for it is told before
- *    its function hears of the end. */
+ *    its function hears of the end.
+ * 10. Where only the latest message is kept, that one comes, whatever is pinged meanwhile. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/ws.h>
@@ -35,6 +36,7 @@
 #include "sim/scenario.h"
 
 enum { CLIENTS = 4, LEN_MOST = 40000, FEW_LEN_MOST = 2000, ITEMS_MOST = 8 };
+enum { LATEST = 8, PINGS_MOST = 20 };
 static const coir_time patience = 100 * COIR_S, ping_interval = 5 * COIR_S,
                        ping_timeout = 20 * COIR_S;
 
@@ -259,6 +261,34 @@ static int close_alone(coir_request *req, coir_response *res, void *arg)
     return 0;
 }
 
+/* More messages than the network takes at once, of which the last is the one that counts. */
+static int push_latest(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws *ws;
+    coir_ws_options with = options();
+    with.overflow = COIR_OVERFLOW_DROP_OLDEST;
+    with.items_max = 1;
+    with.compression = COIR_WS_NO_COMPRESSION;
+    int rc = coir_ws_accept_with(req, res, &with, &ws);
+    if (rc < 0)
+        return rc;
+    COIR_SCOPE(scope);
+    MUST_BE(coir_go(scope, receive_all, ws), 0); /* and answers pings */
+    char *bytes = calloc(1, w.len_most);
+    MUST(bytes);
+    for (int i = 1; i <= LATEST && rc == 0; i++) {
+        bytes[0] = (char)i;
+        rc = coir_ws_send_binary(ws, bytes, w.len_most);
+        coir_sleep_for(COIR_MS); /* it goes, if there is room */
+    }
+    free(bytes);
+    coir_sleep_for((coir_time)below(100) * COIR_MS);
+    coir_ws_close(ws, 1000, "done");
+    coir_scope_wait(scope);
+    return 0;
+}
+
 /* A connection without a fiber, and a task that uses it, too, until its function was told the end.
  */
 struct session {
@@ -340,6 +370,7 @@ static int serve(void *arg)
     MUST_BE(coir_route(router, "GET", "/handler", serve_in_handler, NULL), 0);
     MUST_BE(coir_route(router, "GET", "/without", serve_without, NULL), 0);
     MUST_BE(coir_route(router, "GET", "/alone", close_alone, NULL), 0);
+    MUST_BE(coir_route(router, "GET", "/latest", push_latest, NULL), 0);
     {
         COIR_SCOPE(scope);
         MUST_BE(coir_go(scope, serve_here, router), 0);
@@ -433,6 +464,32 @@ static void exceed(struct client *client)
     MUST(!coir_deadline_passed(limit));
     MUST(rc <= 0); /* 6 */
     MUST(rc < 0 || coir_ws_close_code(client->ws) == 1009);
+}
+
+/* Pings while it does not read. */
+static void await_latest(void)
+{
+    coir_ws_options with = options();
+    coir_ws_message *message;
+    coir_ws *ws;
+    int latest = 0;
+    if (coir_ws_connect_with("ws://server/latest", &with, &ws) < 0)
+        return;
+    COIR_DEADLINE_AS(limit, coir_in(patience));
+    for (uint64_t pings = below(PINGS_MOST); pings; pings--) {
+        coir_ws_ping(ws);
+        coir_sleep_for((coir_time)below(10) * COIR_MS);
+    }
+    int rc;
+    while ((rc = coir_ws_recv(ws, &message)) > 0) {
+        int number = *(const char *)coir_ws_message_data(message);
+        MUST(number > latest && number <= LATEST);
+        latest = number;
+        coir_ws_message_unref(message);
+    }
+    MUST(!coir_deadline_passed(limit));
+    MUST(rc < 0 ? w.harm : latest == LATEST); /* 10 */
+    coir_ws_free(ws);
 }
 
 #define ASKS                                                          \
@@ -544,6 +601,8 @@ static int visit(void *arg)
             fall_silent();
         if (below(50) == 0)
             take_nothing();
+        if (below(120) == 0)
+            await_latest();
         bool exceeds = below(8) == 0; /* a handler that receives parts has no limit */
         int rc = coir_ws_connect_with(!exceeds && below(2) ? "ws://server/handler"
                                                            : "ws://server/without",
