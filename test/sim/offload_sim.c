@@ -10,6 +10,7 @@
  *    are never refused for that, nor are calls that threads are free for: as many as there may be,
  *    once a call has returned. */
 #include <coir.h>
+#include <coir/file.h>
 #include <coir/offload.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -145,10 +146,41 @@ static int offload_stay(void *arg)
     return 0;
 }
 
+/* A file, and a connection that takes it. */
+struct copy {
+    coir_file *file;
+    coir_stream *near, *far;
+};
+
+static void open_copy(struct copy *copy)
+{
+    static const char address[] = "127.0.0.1:7";
+    coir_listener *listener;
+    MUST_BE(coir_file_open("/tmp/file", O_RDWR | O_CREAT, 0600, &copy->file), 0);
+    MUST_BE(coir_file_write_all(copy->file, "bytes", 5, 0), 0);
+    MUST_BE(coir_tcp_listen(address, &listener), 0);
+    MUST_BE(coir_tcp_connect(address, &copy->near), 0);
+    MUST_BE(coir_accept(listener, &copy->far), 0);
+    coir_listener_close(listener);
+}
+
+static void close_copy(struct copy *copy)
+{
+    char bytes[5];
+    MUST_BE(coir_file_copy_to(copy->file, 0, COIR_UNLIMITED, copy->near, NULL), 5);
+    MUST_BE(coir_read_full(copy->far, bytes, 5, NULL), 5);
+    coir_close(copy->near);
+    coir_close(copy->far);
+    coir_file_close(copy->file);
+}
+
 /* Every thread is at work, and then as many calls wait as may: one more is refused. */
 static void fill_pool(void)
 {
+    struct copy copy = {.file = NULL};
     COIR_SCOPE(scope);
+    if (below(4) == 0)
+        open_copy(&copy);
     pool.staying = 0;
     pool.leave = false;
     for (unsigned i = 0; i < pool.threads_max + pool.queue_max; i++) {
@@ -160,9 +192,13 @@ static void fill_pool(void)
     {
         COIR_DEADLINE(coir_in(COIR_MS));
         MUST_BE(coir_offload(stay, NULL), -EAGAIN);
+        if (copy.file)
+            MUST_BE(coir_file_copy_to(copy.file, 0, COIR_UNLIMITED, copy.near, NULL), -ETIME);
     }
     pool.leave = true;
     MUST_BE(coir_scope_wait(scope), 0);
+    if (copy.file)
+        close_copy(&copy);
 }
 
 static int offload_in_burst(void *arg)
