@@ -186,7 +186,7 @@ static void add_queue(struct end *end, enum happening what)
 
 /* ---- those who wait ---- */
 
-static int64_t wait_for(coir_stream *stream, enum role role)
+static int64_t call(coir_stream *stream, enum role role)
 {
     char byte;
     switch (role) {
@@ -196,6 +196,51 @@ static int64_t wait_for(coir_stream *stream, enum role role)
     case WAITS_TO_WRITE: return coir_stream_wait(stream, COIR_WRITE);
     default: return coir_stream_wait(stream, 0);
     }
+}
+
+/* The same, by a call that may make several operations. */
+static int64_t call_for_all(coir_stream *stream, enum role role)
+{
+    char byte;
+    if (role == WRITES) {
+        int rc = coir_write_all(stream, nothing, 1);
+        return rc < 0 ? rc : 1;
+    }
+    if (role != READS)
+        return call(stream, role);
+    ssize_t n = coir_read_full(stream, &byte, 1, NULL);
+    return n == -COIR_EEND ? 0 : n;
+}
+
+static coir_future *future_of(coir_io_op *op, coir_stream *stream, enum role role, char *byte)
+{
+    switch (role) {
+    case READS: return coir_read_op(op, stream, byte, 1);
+    case WAITS_TO_READ: return coir_stream_wait_op(op, stream, COIR_READ);
+    case WRITES: return coir_write_op(op, stream, nothing, 1);
+    case WAITS_TO_WRITE: return coir_stream_wait_op(op, stream, COIR_WRITE);
+    default: return coir_stream_wait_op(op, stream, 0);
+    }
+}
+
+/* By a call, or by a future that is awaited, alone or beside one that never completes. */
+static int64_t wait_for(coir_stream *stream, enum role role)
+{
+    coir_io_op op;
+    coir_sleep_op sleep;
+    char byte;
+    uint64_t way = below(4);
+    if (way == 0)
+        return call(stream, role);
+    if (way == 3)
+        return call_for_all(stream, role);
+    coir_future *future = future_of(&op, stream, role, &byte);
+    if (way == 1)
+        return coir_await(future);
+    coir_branch branches[] = {COIR_BRANCH(future),
+                              COIR_BRANCH(coir_sleep_until_op(&sleep, COIR_NEVER))};
+    int rc = coir_any(branches, 2);
+    return rc < 0 ? rc : op.future.result;
 }
 
 static int be_a_waiter(void *arg)
