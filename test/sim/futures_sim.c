@@ -9,7 +9,8 @@
  *    many have ended as its kind promises.
  * 3. Each deferred function is called once, the last registered first, and may wait; one that was
  *    disarmed never.
- * 4. A task sees its own locals and those of the task that spawned it, not its children's.
+ * 4. A task sees its own locals and those of the task that spawned it, not its children's; and its
+ *    name, also in a frame.
  * 5. Posted functions of one sender are called in order, each once, on the worker that was named; a
  *    call on a worker runs there, and its result comes back; a completion is told once.
  * 6. No wake-up of a parker is lost, and no signal of a condition.
@@ -64,6 +65,7 @@ struct frame {
     coir_future turn;
     int steps, result;
     int begun, ended;
+    const char *name; /* of the task that polls it; NULL: it is one by itself */
 };
 
 static coir_future *frame_poll(coir_future *future)
@@ -71,6 +73,7 @@ static coir_future *frame_poll(coir_future *future)
     struct frame *self = coir_frame(future, struct frame);
     COIR_BEGIN(future);
     for (self->begun++; self->steps; self->steps--) {
+        MUST(coir_task_name() == self->name); /* 4 */
         coir_future *step = below(2) ? coir_yield_op(&self->turn)
                                      : coir_sleep_until_op(&self->pause, coir_in(some_time()));
         self->turn.result = 0;
@@ -90,7 +93,7 @@ static const coir_future_kind frame_kind = COIR_FUTURE_KIND("a frame", frame_pol
 
 static coir_future *frame_init(struct frame *frame, int result)
 {
-    *frame = (struct frame){.steps = (int)below(4), .result = result};
+    *frame = (struct frame){.steps = (int)below(4), .result = result, .name = coir_task_name()};
     return coir_future_init(&frame->future, &frame_kind);
 }
 
@@ -341,7 +344,9 @@ static void use_future_task(void)
     struct frame frame;
     int result = below(2) ? 0 : -EPROTO;
     COIR_SCOPE(scope);
-    if (has_failed(coir_go_future(scope, frame_init(&frame, result))))
+    coir_future *future = frame_init(&frame, result);
+    frame.name = NULL;
+    if (has_failed(coir_go_future(scope, future)))
         return;
     MUST_BE(coir_scope_live(scope), 1);
     MUST_BE(coir_scope_wait(scope), result);
@@ -541,8 +546,9 @@ static void use_completion(void)
     coir_completion completion;
     struct told told = {.times = 0};
     COIR_SCOPE(scope);
-    if (has_failed(
-            coir_completion_start(scope, &completion, frame_init(&frame, 3), on_completion, &told)))
+    coir_future *future = frame_init(&frame, 3);
+    frame.name = NULL;
+    if (has_failed(coir_completion_start(scope, &completion, future, on_completion, &told)))
         return;
     MUST_BE(coir_event_wait(&told.event), 0);
     MUST_BE(told.times, 1);
