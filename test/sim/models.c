@@ -158,8 +158,10 @@ static bool step_latest(void *of, const struct history_op *op)
     struct latest_state *state = of;
     switch ((enum latest_kind)op->kind) {
     case LATEST_SET:
-        state->version++;
-        state->value = op->arg;
+        if (!state->closed) {
+            state->version++;
+            state->value = op->arg;
+        }
         return true;
     case LATEST_GET: return op->ret == state->version * 1000 + state->value;
     case LATEST_WAIT:
