@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
+
+#include "base/ascii.h"
 
 static int error_of(int rc, int error)
 {
@@ -53,7 +54,7 @@ static unsigned families_in(char *line, const char *host)
     if (!address)
         return 0;
     while ((name = strtok_r(NULL, " \t", &rest)))
-        if (strcasecmp(name, host) == 0)
+        if (ci_ascii_same(name, host))
             return families_of(address);
     return 0;
 }
