@@ -156,8 +156,8 @@ typedef struct coir_allocator {
 /* How important a log line is, the most important first. */
 enum coir_log_level { COIR_LOG_ERROR, COIR_LOG_WARNING, COIR_LOG_INFO, COIR_LOG_DEBUG };
 
-/* What a runtime calls with each of its log lines, from any worker, from threads of its own that
- * look after the workers or write files, and from several at once: it must not suspend, nor log. In
+/* What a runtime calls with each of its log lines: it must not suspend, nor log. Workers call it,
+ * and threads of the runtime that look after the workers or write files, also several at once. In
  * lines of coir itself control characters and bytes that are no UTF-8 stand as question marks. */
 typedef void coir_log_fn(enum coir_log_level level, const char *line, void *arg);
 

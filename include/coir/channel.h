@@ -77,8 +77,8 @@ COIR_API coir_future *coir_channel_recv_op(coir_wait_op *op, coir_channel *chann
 /* A receive from a channel, as a case of coir_select. As coir_channel_recv. */
 COIR_API coir_case coir_case_recv(coir_channel *channel, void *item);
 
-/* Receives as many items as there are, at least 1 and at most `items_max`, and returns how many; 1
- * where the capacity is 0. Where `items_max` is 0 it returns 0 at once.
+/* Receives as many items as there are, at least 1 and at most `items_max`, and returns how many. Of
+ * a channel whose capacity is 0 that is 1. Where `items_max` is 0 it returns 0 at once.
  * Suspends: yes, while there is none.  Threads: worker.
  * Errors: -EPIPE it is closed, and empty.
  * Cancel safety: an error means that nothing was taken. */
