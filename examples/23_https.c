@@ -33,11 +33,12 @@ static int start(void *tls)
 {
     coir_router *router = NULL;
     coir_serve_http_options options = COIR_SERVE_HTTP_OPTIONS;
+    COIR_SCOPE(scope); /* the task in it ends with the server */
     int rc = coir_router_new(&router);
     if (rc == 0)
         rc = coir_route(router, "GET", "/", hello, NULL);
     if (rc == 0)
-        rc = coir_go(NULL, reload_on_hangup, tls);
+        rc = coir_go(scope, reload_on_hangup, tls);
     if (rc == 0)
         rc = coir_tcp_listen(address, &options.listener);
     if (rc == 0) {
