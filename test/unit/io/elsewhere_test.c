@@ -283,22 +283,41 @@ static void use_objects(void)
     coir_channel_free(own.start);
 }
 
-static int misuse_elsewhere(void *arg)
+static int misuse_on_another_worker(void *arg)
 {
     (void)arg;
     make_objects();
     CHECK_EQ(coir_call_on(1, on_another_worker, NULL), 0);
+    use_objects();
+    return 0;
+}
+
+static int misuse_on_a_plain_thread(void *arg)
+{
+    (void)arg;
+    make_objects();
     CHECK_EQ(coir_offload(on_a_plain_thread, NULL), 0);
     use_objects();
     return 0;
 }
 
-TEST(an_object_is_its_workers)
+static void run_on_two_workers(coir_task_fn *fn)
 {
     coir_config config = COIR_CONFIG;
     config.workers = 2;
     config.log = take_line;
-    CHECK_EQ(test_run(&config, misuse_elsewhere, NULL), 0);
+    CHECK_EQ(test_run(&config, fn, NULL), 0);
+}
+
+/* In processes of their own, as each place is named once. */
+TEST(an_object_is_its_workers)
+{
+    run_on_two_workers(misuse_on_another_worker);
+}
+
+TEST(an_object_is_of_no_plain_thread)
+{
+    run_on_two_workers(misuse_on_a_plain_thread);
 }
 
 /* ---- any worker's, or nobody's ---- */
@@ -325,10 +344,7 @@ static int misuse_listener(void *arg)
 
 TEST(a_listener_is_closed_on_a_worker)
 {
-    coir_config config = COIR_CONFIG;
-    config.workers = 2;
-    config.log = take_line;
-    CHECK_EQ(test_run(&config, misuse_listener, NULL), 0);
+    run_on_two_workers(misuse_listener);
 }
 
 static int close_nobodys(void *arg)
