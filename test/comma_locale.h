@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "harness.h"
 
 /* LC_NUMERIC as localedef of glibc makes it of a comma, and a point between thousands. */
@@ -16,9 +17,12 @@ static const char comma_numeric[] =
     "\x14\x11\x03 \x06\0\0\0 \0\0\0\"\0\0\0$\0\0\0(\0\0\0,\0\0\0000\0\0\0,\0.\0\3\3\0\0,\0\0\0.\0\0"
     "\0UTF-8";
 
-/* False: this C library reads no such file, so it has no such locale. */
+/* False: this C library reads no such file, so it has no such locale; or LeakSanitizer would report
+ * that glibc never frees what it reads LOCPATH into. */
 static inline bool comma_locale_begin(void)
 {
+    if (CI_ASAN)
+        return false;
     char dir[] = "/tmp/coir-locale-XXXXXX", name[64], sample[8];
     CHECK(mkdtemp(dir));
     setenv("LOCPATH", dir, 1);

@@ -1,6 +1,7 @@
 #include "sim/world.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim/address.h"
 #include "sim/disk.h"
@@ -12,11 +13,12 @@
 
 void ci_world_init(struct ci_world *world, uint64_t seed)
 {
-    *world = (struct ci_world){.random.state = seed,
-                               .next_port = CI_PORT_FIRST,
-                               .trace_hash = 0xcbf29ce484222325u,
-                               .now = COIR_S,
-                               .faults.random.state = ~seed};
+    memset(world, 0, sizeof *world); /* it is too large for a stack */
+    world->random.state = seed;
+    world->next_port = CI_PORT_FIRST;
+    world->trace_hash = 0xcbf29ce484222325u;
+    world->now = COIR_S;
+    world->faults.random.state = ~seed;
     world->nodes_tail = &world->nodes;
     ci_random_next(&world->random);
 }

@@ -101,18 +101,18 @@ static void pause_and_resume(void)
 
 static void close_a_paused_one(void)
 {
-    coir_handle handle;
+    COIR_HANDLE(handle);
     coir_stream *accepted;
     listen_with(0, COIR_LIMIT_WAITS);
     CHECK_EQ(coir_listener_pause(listener), 0);
     COIR_SERVING_SCOPE(scope);
     coir_go_options options = COIR_GO_OPTIONS;
-    options.handle = &handle;
+    options.handle = handle;
     CHECK_EQ(coir_go_with(scope, &options, accept_one, &accepted), 0);
     while (!listener->seats[ci_worker_current->index].openings)
         coir_yield();
     coir_listener_close(listener);
-    CHECK_EQ(coir_join(&handle), -ECANCELED);
+    CHECK_EQ(coir_join(handle), -ECANCELED);
 }
 
 TEST(a_paused_listener_accepts_nothing_until_it_is_resumed)

@@ -324,7 +324,7 @@ static int other_world(coir_sim *sim, void *arg)
 static int misuse(coir_sim *sim, void *arg)
 {
     char name[65];
-    int ended = 0;
+    static int ended; /* after this function */
     (void)arg;
     outer_sim = sim;
     memset(name, 'x', sizeof name);

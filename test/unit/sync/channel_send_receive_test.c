@@ -149,7 +149,7 @@ TEST_REAL(senders_of_a_full_ring_are_served_in_order)
 {
     for (size_t capacity = 1; capacity <= 3; capacity++) {
         struct waiting waiting[WAITING];
-        coir_handle handles[WAITING];
+        coir_handle handles[WAITING] = {0};
         coir_channel *channel;
         uint64_t item;
         CHECK_EQ(coir_channel_new(sizeof item, capacity, &channel), 0);
