@@ -55,20 +55,16 @@ static void limit_receive(coir_ws *ws)
         ci_ws_begin_wait(ws); /* for a shorter time */
 }
 
-static int end_elsewhere(coir_ws *ws)
-{
-    limit_receive(ws);
-    return coir_ws_flush(ws);
-}
-
 static int close_within(coir_ws *ws, int code, const char *reason)
 {
     COIR_DEADLINE_AS(limit, coir_in(ws->terms->close_timeout));
     if (ws->receiving)
         limit_receive(ws); /* also where this call does not get so far */
     int rc = say_close(ws, code, reason);
+    if (ws->receiving)
+        limit_receive(ws); /* one that has begun meanwhile */
     if (rc == 0 || rc == -EPIPE)
-        rc = ws->receiving ? end_elsewhere(ws) : wait_for_end(ws);
+        rc = ws->receiving ? coir_ws_flush(ws) : wait_for_end(ws);
     if (!coir_deadline_passed(limit))
         return rc;
     if (!ws->receiving)

@@ -75,12 +75,34 @@ static int handle_beside_parts(coir_request *req, coir_response *res, void *arg)
     return 0;
 }
 
+static int receive_late(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    coir_ws_message *message;
+    coir_ws_options patient = COIR_WS_OPTIONS;
+    patient.ping_interval = COIR_NEVER;
+    int rc = coir_ws_accept_with(req, res, &patient, &newest);
+    if (rc < 0)
+        return rc;
+    COIR_SCOPE(scope);
+    coir_go(scope, send_parts, newest);
+    coir_go(scope, close_soon, newest);
+    coir_sleep_for(2 * COIR_S); /* the close waits for the turn */
+    while ((rc = coir_ws_recv(newest, &message)) > 0)
+        coir_ws_message_unref(message);
+    result = rc;
+    ended++;
+    coir_scope_cancel(scope);
+    return 0;
+}
+
 static int serve(void *arg)
 {
     (void)arg;
     static const struct route routes[] = {{"GET", "/ws", handle_messages},
                                           {"GET", "/task", handle},
                                           {"GET", "/parts", handle_beside_parts},
+                                          {"GET", "/late", receive_late},
                                           {0}};
     return serve_routes(routes, NULL);
 }
@@ -167,6 +189,16 @@ TEST_SERVER(a_close_that_cannot_be_said_ends_a_receive)
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
     coir_stream *stream = start(request);
     CHECK(go_on(stream, WIRE_FIN | PONG, "") < 20);
+    CHECK(ended == 1 && closed == -ETIMEDOUT && result == -ETIMEDOUT);
+    coir_close(stream);
+}
+
+TEST_SERVER(a_close_that_cannot_be_said_ends_a_receive_that_began_behind_it)
+{
+    coir_stream *stream =
+        start("GET /late HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+              "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n");
+    coir_sleep_for(20 * COIR_S);
     CHECK(ended == 1 && closed == -ETIMEDOUT && result == -ETIMEDOUT);
     coir_close(stream);
 }
