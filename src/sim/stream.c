@@ -212,6 +212,8 @@ static bool try_write(struct ci_world *world, struct ci_socket *socket, struct c
     socket->unread_by_peer += len;
     ci_check(socket->unread_by_peer <= WINDOW, "sim/stream.c 1");
     ci_transport_send(world, socket, segment_arrives, len, segment);
+    if (socket->unread_by_peer == WINDOW)
+        ci_transport_probe(world, socket);
     return ci_op_complete(op, (int)len);
 }
 

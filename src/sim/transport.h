@@ -33,8 +33,8 @@ void ci_transport_reset_arrives(struct ci_world *world, struct ci_socket *socket
 /* A segment of this end reached no socket. `socket` NULL: this end has been closed as well. */
 void ci_transport_unanswered(struct ci_world *world, struct ci_socket *socket);
 
-/* The window of this end is full, and a link has changed: while nothing can tell it of room, it
- * asks, and times out as a segment does. */
+/* The window of this end has become full, or a link has changed since: while nothing can tell it of
+ * room, it asks, and times out as a segment does. */
 void ci_transport_probe(struct ci_world *world, struct ci_socket *socket);
 
 void ci_transport_drop_outbox(struct ci_socket *socket);

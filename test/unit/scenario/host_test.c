@@ -261,6 +261,50 @@ TEST(a_writer_that_waits_for_room_notices_that_its_peer_is_gone)
         CHECK_EQ(coir_sim_run(&options, fill_up, NULL, NULL), 0);
 }
 
+static int read_all(coir_stream *stream, void *arg)
+{
+    static char block[10000];
+    (void)arg;
+    while (coir_read(stream, block, sizeof block) > 0)
+        ;
+    return 0;
+}
+
+static int serve_reads(void *arg)
+{
+    (void)arg;
+    return coir_serve_tcp("0.0.0.0:7", read_all, NULL);
+}
+
+static int write_without_answers(void *arg)
+{
+    static char block[100000];
+    coir_stream *stream;
+    (void)arg;
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(coir_tcp_connect("server:7", &stream), 0);
+    coir_sim_link(fate.sim, fate.server, NULL, (coir_link){.cut = true, .one_way = true});
+    COIR_DEADLINE(coir_in(100 * COIR_S));
+    ssize_t n = coir_write_all(stream, block, sizeof block);
+    coir_close(stream);
+    return (int)n;
+}
+
+static int cut_back(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    fate.sim = sim;
+    CHECK((fate.server = coir_sim_host(sim, "server", serve_reads, NULL)));
+    CHECK_EQ(coir_sim_host_main(sim, "client", write_without_answers, NULL), -ETIMEDOUT);
+    return 0;
+}
+
+TEST(so_does_one_whose_window_fills_behind_the_cut)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    CHECK_EQ(coir_sim_run(&options, cut_back, NULL, NULL), 0);
+}
+
 static int read_over_a_cut_link(void *arg)
 {
     coir_event event = COIR_EVENT_INIT;
