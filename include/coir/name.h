@@ -3,7 +3,8 @@
  * The system is asked (getaddrinfo(3), so /etc/hosts and whatever nsswitch.conf names), on at most
  * coir_config.name_threads_max threads that do nothing else: a slow or dead name server delays
  * neither files nor names whose addresses are known. IPv4 and IPv6 addresses are two questions; a
- * name that /etc/hosts has in one family alone has none of the other, whatever name servers say.
+ * name that /etc/hosts has in one family alone has none of the other, whatever name servers say
+ * (but of ::1 there glibc makes 127.0.0.1, too).
  * Equal questions are asked once at a time, also for tasks of several workers. Answers, including
  * that a name is unknown, are kept for as long as they hold, and dropped when /etc/hosts or
  * /etc/resolv.conf change. A task that is cancelled, or reaches a deadline, stops waiting at once.

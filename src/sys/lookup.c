@@ -30,7 +30,7 @@ static int error_of(int rc, int error)
 
 /* ---- /etc/hosts ---- */
 
-enum { HAS_FOUR = 1, HAS_SIX = 2 };
+enum { HAS_FOUR = 1, HAS_SIX = 2, HAS_LOOPBACK = 4 };
 
 /* The families of an address, which may have a zone. */
 static unsigned families_of(char *address)
@@ -42,6 +42,8 @@ static unsigned families_of(char *address)
     address[strcspn(address, "%")] = '\0';
     if (inet_pton(AF_INET6, address, &six) != 1)
         return 0;
+    if (IN6_IS_ADDR_LOOPBACK(&six))
+        return HAS_SIX | HAS_LOOPBACK;
     return IN6_IS_ADDR_V4MAPPED(&six) ? HAS_FOUR | HAS_SIX : HAS_SIX;
 }
 
@@ -59,7 +61,8 @@ static unsigned families_in(char *line, const char *host)
     return 0;
 }
 
-bool ci_sys_hosts_lack(const char *host, int family)
+/* What the file has of the host. */
+static unsigned find_in_hosts(const char *host)
 {
     char *line = NULL;
     size_t size = 0;
@@ -70,7 +73,17 @@ bool ci_sys_hosts_lack(const char *host, int family)
     free(line);
     if (file)
         fclose(file);
+    return found;
+}
+
+static bool lacks(unsigned found, int family)
+{
     return found && !(found & (family == AF_INET ? HAS_FOUR : HAS_SIX));
+}
+
+bool ci_sys_hosts_lack(const char *host, int family)
+{
+    return lacks(find_in_hosts(host), family);
 }
 
 /* ---- getaddrinfo(3) ---- */
@@ -91,7 +104,8 @@ static void add(struct ci_ips *ips, const struct sockaddr *address, socklen_t le
 int ci_sys_lookup(const char *host, int family, struct ci_ips *ret_ips)
 {
     struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM}, *found = NULL;
-    if (ci_sys_hosts_lack(host, family))
+    unsigned has = find_in_hosts(host);
+    if (lacks(has, family) && !(has & HAS_LOOPBACK)) /* of ::1 glibc makes 127.0.0.1, too */
         return -COIR_ENAME;
     int rc = getaddrinfo(host, NULL, &hints, &found), error = errno;
     if (rc)

@@ -135,6 +135,7 @@ static int ask_anew(void *arg)
 static const char hosts[] = "# 2001:db8::7 plain.test\n"
                             "192.0.2.9 other.test\tPlain.test # chain.test\n"
                             "fe80::1%lo chain.test\n"
+                            "::1 loop.test\n"
                             "192.0.2.9 slow.test\n2001:db8::9 slow.test\n"
                             "::ffff:192.0.2.9 stale.test";
 
@@ -148,6 +149,16 @@ static void expect_one(const char *name, const char *want)
         test_fail(__FILE__, __LINE__, "%s is %s, not %s", name, text, want);
 }
 
+/* Whether the resolver takes ::1 in the file for 127.0.0.1, too. */
+static bool makes_loopback(void)
+{
+#if defined(__GLIBC__)
+    return !config.resolver;
+#else
+    return false;
+#endif
+}
+
 static int ask_for_overridden(void *arg)
 {
     coir_address found[3];
@@ -158,6 +169,8 @@ static int ask_for_overridden(void *arg)
     CHECK_EQ(coir_resolve("chain.test:80", found, 3), 1);
     CHECK_EQ(resolve("chain.test:80", COIR_IPV4, found, 3), -COIR_ENAME);
     CHECK_EQ(coir_resolve("slow.test:80", found, 3), 2);
+    CHECK(coir_resolve("loop.test:80", found, 3) >= 1);
+    CHECK_EQ(resolve("loop.test:80", COIR_IPV4, found, 3), makes_loopback() ? 1 : -COIR_ENAME);
     CHECK_EQ(dns_asked(false), 0);
     CHECK_EQ(coir_resolve("plain2.test:80", found, 3), 2); /* it is not in the file */
     CHECK_EQ(dns_asked(false), 1);
