@@ -277,8 +277,9 @@ COIR_SUSPENDS int coir_ws_flush(coir_ws *ws);
  * -ETIMEDOUT after close_timeout; and this call returns when the close frame was written. Nothing
  * can be sent afterwards.
  * Suspends: yes.  Threads: owner.
- * Errors: those of coir_ws_recv; -ETIMEDOUT close_timeout; -EINVAL no ws, a code that must not be
- * sent, or a reason that is longer than 123 bytes or not UTF-8.
+ * Errors: those of coir_ws_recv; -ETIMEDOUT close_timeout, and what is still queued is dropped;
+ * -EINVAL no ws, a code that must not be sent, or a reason that is longer than 123 bytes or not
+ * UTF-8.
  * Cancel safety: the close frame may have been sent. */
 COIR_SUSPENDS int coir_ws_close(coir_ws *ws, int code, const char *reason);
 

@@ -67,8 +67,10 @@ static int close_within(coir_ws *ws, int code, const char *reason)
         rc = ws->receiving ? coir_ws_flush(ws) : wait_for_end(ws);
     if (!coir_deadline_passed(limit))
         return rc;
-    if (!ws->receiving)
+    if (!ws->receiving) {
         ci_ws_end(ws, CI_WS_NO_CLOSE, -ETIMEDOUT);
+        ci_ws_sender_drop(ws); /* who flushes would wait for a peer that takes nothing */
+    }
     return -ETIMEDOUT;
 }
 

@@ -54,11 +54,38 @@ static int in_vain(coir_request *req, coir_response *res, void *arg)
     return 0;
 }
 
+static bool was_full;
+
+/* The peer takes nothing, either. */
+static int in_vain_and_full(coir_request *req, coir_response *res, void *arg)
+{
+    (void)arg;
+    static char block[100000];
+    coir_ws *ws;
+    coir_ws_options options = COIR_WS_OPTIONS;
+    options.close_timeout = COIR_S;
+    int rc = coir_ws_accept_with(req, res, &options, &ws);
+    for (int i = 0; rc == 0 && i < 5; i++)
+        rc = coir_ws_send_binary(ws, block, sizeof block);
+    if (rc < 0)
+        return rc;
+    CHECK_EQ(coir_ws_close(ws, 1000, NULL), -ETIMEDOUT);
+    coir_time start = coir_now();
+    CHECK_EQ(coir_ws_close(ws, 1000, NULL), -ETIMEDOUT); /* as the server does, behind this */
+    CHECK_EQ(coir_ws_flush(ws), -ECANCELED);
+    CHECK_EQ(coir_now() - start, 0);
+    was_full = true;
+    return 0;
+}
+
 static int serve(void *arg)
 {
     (void)arg;
-    static const struct route routes[] = {
-        {"GET", "/both", both}, {"GET", "/beside", beside}, {"GET", "/ws", in_vain}, {0}};
+    static const struct route routes[] = {{"GET", "/both", both},
+                                          {"GET", "/beside", beside},
+                                          {"GET", "/ws", in_vain},
+                                          {"GET", "/full", in_vain_and_full},
+                                          {0}};
     return serve_routes(routes, NULL);
 }
 
@@ -101,5 +128,15 @@ TEST_SERVER(a_close_that_is_not_answered_in_time_ends_the_connection)
     CHECK_EQ(read_frame(stream), WIRE_FIN | CLOSE);
     CHECK_EQ(read_frame(stream), -1);
     CHECK(coir_now() - start < 2 * COIR_S); /* close_timeout is 1 s */
+    coir_close(stream);
+}
+
+TEST_SERVER(nor_does_it_wait_for_what_the_peer_does_not_take)
+{
+    coir_stream *stream =
+        dial_ws("GET /full HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n");
+    coir_sleep_for(5 * COIR_S);
+    CHECK(was_full);
     coir_close(stream);
 }
