@@ -81,7 +81,7 @@ struct ci_socket {
     coir_time last_arrival; /* of the last segment that this end has sent */
     struct ci_parcel *outbox, **outbox_tail;
     int retries;
-    bool probes; /* see ci_transport_probe */
+    int probes; /* see ci_transport_probe: 1 more than were not answered in a row; 0: it does not */
 
     /* of a stream: in a listener's backlog, not accepted yet */
     bool queued;

@@ -70,6 +70,7 @@ static void room_arrives(struct ci_world *world, struct ci_socket *socket, size_
     }
     ci_check(amount <= socket->unread_by_peer, "sim/stream.c 1");
     socket->unread_by_peer -= amount;
+    ci_transport_probe_answered(socket);
     ci_socket_changed(world, socket);
 }
 

@@ -130,20 +130,22 @@ static bool is_cut_off(const struct ci_world *world, const struct ci_socket *soc
            ci_world_is_cut(world, socket->peer_node, socket->node);
 }
 
-static void probe(struct ci_world *world, struct ci_socket *socket, size_t retries, void *data)
+static void probe(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
 {
+    (void)amount;
     (void)data;
     if (!socket || socket->state != CI_STREAM_CONNECTED)
         return;
     bool full = socket->unread_by_peer >= CI_TRANSPORT_WINDOW;
     if (full && is_cut_off(world, socket)) {
-        if (++retries <= RETRIES)
-            ci_socket_schedule(world, retry_time(world, retries), probe, socket, retries, NULL);
-        else
+        if (socket->probes > RETRIES)
             time_out(world, socket);
+        else
+            ci_socket_schedule(world, retry_time(world, (size_t)socket->probes++), probe, socket, 0,
+                               NULL);
         return;
     }
-    socket->probes = false;
+    socket->probes = 0;
     if (full && !socket->peer) /* its reset was lost */
         ci_transport_unanswered(world, socket);
 }
@@ -152,8 +154,14 @@ void ci_transport_probe(struct ci_world *world, struct ci_socket *socket)
 {
     if (socket->probes || !is_cut_off(world, socket))
         return;
-    socket->probes = true;
+    socket->probes = 1;
     ci_socket_schedule(world, retry_time(world, 0), probe, socket, 0, NULL);
+}
+
+void ci_transport_probe_answered(struct ci_socket *socket)
+{
+    if (socket->probes)
+        socket->probes = 1;
 }
 
 static void send_off(struct ci_world *world, struct ci_socket *socket, ci_socket_event_fn *what,

@@ -37,6 +37,9 @@ void ci_transport_unanswered(struct ci_world *world, struct ci_socket *socket);
  * room, it asks, and times out as a segment does. */
 void ci_transport_probe(struct ci_world *world, struct ci_socket *socket);
 
+/* It has heard of room: its time begins anew. */
+void ci_transport_probe_answered(struct ci_socket *socket);
+
 void ci_transport_drop_outbox(struct ci_socket *socket);
 
 #endif

@@ -305,6 +305,67 @@ TEST(so_does_one_whose_window_fills_behind_the_cut)
     CHECK_EQ(coir_sim_run(&options, cut_back, NULL, NULL), 0);
 }
 
+/* Reads for a while, once the link is back. */
+static int read_now_and_then(coir_stream *stream, void *arg)
+{
+    static char block[10000];
+    (void)arg;
+    coir_sleep_for(40 * COIR_S);
+    for (coir_time until = coir_in(COIR_S); coir_now() < until; coir_sleep_for(100 * COIR_MS))
+        coir_read(stream, block, sizeof block);
+    coir_sleep_for(60 * COIR_S);
+    return read_all(stream, NULL);
+}
+
+static int serve_now_and_then(void *arg)
+{
+    (void)arg;
+    return coir_serve_tcp("0.0.0.0:7", read_now_and_then, NULL);
+}
+
+static int write_all(void *stream)
+{
+    static char block[400000];
+    return (int)coir_write_all(stream, block, sizeof block);
+}
+
+static int cut_twice(void *arg)
+{
+    coir_stream *stream;
+    coir_link cut = {.latency = COIR_MS, .cut = true}, linked = {.latency = COIR_MS};
+    (void)arg;
+    coir_sleep_for(COIR_S);
+    CHECK_EQ(coir_tcp_connect("server:7", &stream), 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, write_all, stream), 0);
+    coir_sleep_for(3 * COIR_S);
+    coir_sim_link(fate.sim, NULL, NULL, cut);
+    coir_sleep_for(36 * COIR_S);
+    coir_sim_link(fate.sim, NULL, NULL, linked);
+    coir_sleep_for(5 * COIR_S);
+    coir_sim_link(fate.sim, NULL, NULL, cut);
+    coir_sleep_for(20 * COIR_S);
+    coir_sim_link(fate.sim, NULL, NULL, linked);
+    int rc = coir_scope_wait(scope);
+    coir_close(stream);
+    return rc;
+}
+
+static int cut_and_cut(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    fate.sim = sim;
+    CHECK((fate.server = coir_sim_host(sim, "server", serve_now_and_then, NULL)));
+    CHECK_EQ(coir_sim_host_main(sim, "client", cut_twice, NULL), 0);
+    return 0;
+}
+
+TEST(room_that_a_writer_hears_of_begins_its_time_anew)
+{
+    coir_sim_options options = test_sim_options(1, 1);
+    CHECK_EQ(coir_sim_run(&options, cut_and_cut, NULL, NULL), 0);
+}
+
 static int read_over_a_cut_link(void *arg)
 {
     coir_event event = COIR_EVENT_INIT;
