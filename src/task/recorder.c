@@ -327,6 +327,26 @@ static int point_all(struct ci_recorder *recorder)
     return rc;
 }
 
+static int stop_there(void *recorder)
+{
+    stop_recorder(recorder);
+    return 0;
+}
+
+/* After ci_trace_end_all. The worker goes on while a file is being written; a trace does not begin
+ * before, as it would free the rings that are read. */
+static void stop_and_wait(struct ci_recorder *recorder)
+{
+    COIR_SHIELD;
+    coir_runtime *runtime = recorder->runtime;
+    ci_mutex_lock(&recorder->lock);
+    bool writes = recorder->wanted;
+    ci_mutex_unlock(&recorder->lock);
+    if (!writes || coir_offload(stop_there, recorder) < 0)
+        stop_recorder(recorder);
+    ci_store(&runtime->traced, CI_TRACING_NONE);
+}
+
 static int start(const coir_recorder_options *options)
 {
     coir_runtime *runtime = ci_worker_current->runtime;
@@ -338,12 +358,14 @@ static int start(const coir_recorder_options *options)
         return -EBUSY;
     if ((rc = make_recorder(options, &recorder)) < 0)
         return rc;
-    if ((rc = ci_trace_begin_all(recorder->size, CI_TRACING_RECORDER)) == 0 &&
-        (rc = point_all(recorder)) < 0)
-        ci_trace_end_all(CI_TRACING_RECORDER);
+    bool begun = (rc = ci_trace_begin_all(recorder->size, CI_TRACING_RECORDER)) == 0;
+    bool ended = begun && (rc = point_all(recorder)) < 0 &&
+                 ci_trace_end_all(CI_TRACING_RECORDER, CI_TRACING_CHANGES) == 0;
     if (options->crash)
         ci_crash_watch_add(&recorder->crash);
-    if (rc < 0 && ci_load(&runtime->traced) != CI_TRACING_RECORDER)
+    if (ended)
+        stop_and_wait(recorder);
+    else if (!begun)
         stop_recorder(recorder);
     else /* also where its traces could not be ended: they point at it */
         ci_store(&runtime->recorder, recorder);
@@ -378,23 +400,6 @@ int coir_recorder_write(const char *reason)
     return worker->trace ? ci_recorder_tell(worker->trace->recorder, reason) : -ENOENT;
 }
 
-static int stop_there(void *recorder)
-{
-    stop_recorder(recorder);
-    return 0;
-}
-
-/* The worker goes on while a file is being written. */
-static void stop_and_wait(struct ci_recorder *recorder)
-{
-    COIR_SHIELD;
-    ci_mutex_lock(&recorder->lock);
-    bool writes = recorder->wanted;
-    ci_mutex_unlock(&recorder->lock);
-    if (!writes || coir_offload(stop_there, recorder) < 0)
-        stop_recorder(recorder);
-}
-
 int coir_recorder_stop(void)
 {
     int rc = 0;
@@ -404,7 +409,7 @@ int coir_recorder_stop(void)
     struct ci_recorder *recorder = ci_exchange(&runtime->recorder, NULL);
     if (!recorder)
         return 0;
-    if ((rc = ci_trace_end_all(CI_TRACING_RECORDER)) < 0)
+    if ((rc = ci_trace_end_all(CI_TRACING_RECORDER, CI_TRACING_CHANGES)) < 0)
         ci_store(&runtime->recorder, recorder); /* traces still point at it */
     else
         stop_and_wait(recorder);

@@ -49,17 +49,17 @@ int ci_trace_begin_all(size_t size, enum ci_tracing by)
         return -EBUSY;
     int rc = on_every_worker(begin_here, &size);
     if (rc < 0)
-        ci_trace_end_all(CI_TRACING_LEFT);
+        ci_trace_end_all(CI_TRACING_LEFT, CI_TRACING_NONE);
     else
         ci_store(&runtime->traced, (int32_t)by);
     return rc;
 }
 
-int ci_trace_end_all(enum ci_tracing by)
+int ci_trace_end_all(enum ci_tracing failed, enum ci_tracing ended)
 {
     COIR_SHIELD;
     int rc = on_every_worker(end_here, NULL);
-    ci_store(&ci_worker_current->runtime->traced, rc == 0 ? CI_TRACING_NONE : (int32_t)by);
+    ci_store(&ci_worker_current->runtime->traced, (int32_t)(rc == 0 ? ended : failed));
     return rc;
 }
 

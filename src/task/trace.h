@@ -141,11 +141,12 @@ enum ci_tracing {
     CI_TRACING_LEFT, /* some workers may trace: neither a start nor its end was complete */
     CI_TRACING_ASKED,
     CI_TRACING_RECORDER,
-    CI_TRACING_CHANGES /* a task begins or ends it, worker by worker */
+    CI_TRACING_CHANGES /* a task begins or ends it, worker by worker, or a recorder stops */
 };
 int ci_trace_begin_all(size_t size, enum ci_tracing by);
-/* An error: some workers still trace, and it may be tried again. */
-int ci_trace_end_all(enum ci_tracing by);
+/* The state is `ended` then; an error: `failed`, as some workers still trace, and it may be tried
+ * again. */
+int ci_trace_end_all(enum ci_tracing failed, enum ci_tracing ended);
 
 /* ---- the text (trace_text.c) ---- */
 

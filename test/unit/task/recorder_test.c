@@ -301,12 +301,15 @@ static void log_slowly(enum coir_log_level level, const char *line, void *arg)
             sched_yield();
 }
 
-/* After the trace has ended, when there is nothing to wait for but the file. */
+/* After the trace has ended, when there is nothing to wait for but the file. It is made of the
+ * rings, so no trace frees them. */
 static int go_on(void *arg)
 {
     (void)arg;
     for (int after = 0; after < 5; after += !ci_worker_current->trace)
         CHECK_EQ(coir_yield(), 0);
+    CHECK_EQ(coir_trace_start(1024), -EBUSY);
+    CHECK_EQ(coir_recorder_start(), -EBUSY);
     __atomic_store_n(&went_on, 1, __ATOMIC_RELAXED);
     return 0;
 }
@@ -321,6 +324,8 @@ static int stop_while_it_writes(void *arg)
     CHECK_EQ(coir_go(scope, go_on, NULL), 0);
     CHECK_EQ(coir_recorder_stop(), 0);
     CHECK_EQ(take_files(), 1);
+    CHECK_EQ(coir_trace_start(1024), 0);
+    CHECK_EQ(coir_trace_stop(), 0);
     return coir_scope_wait(scope);
 }
 
