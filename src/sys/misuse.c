@@ -11,7 +11,7 @@
 #include "coir/base.h"
 
 bool ci_misuse_aborts = CI_DEBUG;
-void (*ci_misuse_log)(const struct coir_runtime *runtime, const char *line);
+bool (*ci_misuse_log)(const struct coir_runtime *runtime, const char *line);
 
 enum { PLACES = 64 };
 
@@ -50,8 +50,8 @@ static void describe(char *text, size_t size, int error, const char *what, const
              (unsigned long)found.offset, found.object ? found.object : "unknown code");
 }
 
-/* Whether this is the first misuse of the place. Of more than the table has room for, one that
- * follows another is new again. */
+/* Whether this is the first misuse of the place that is logged. Of more than the table has room
+ * for, one that follows another is new again. */
 static bool is_new(const void *place)
 {
     static const void *known[PLACES], *last;
@@ -74,7 +74,8 @@ int ci_misused_in(const struct coir_runtime *runtime, int error, const char *wha
                   const void *place)
 {
     char text[512];
-    if (!ci_misuse_aborts && (!ci_misuse_log || !is_new(place ? place : call)))
+    if (!ci_misuse_aborts &&
+        (!ci_misuse_log || !ci_misuse_log(runtime, NULL) || !is_new(place ? place : call)))
         return error;
     describe(text, sizeof text, error, what, call, place);
     if (!ci_misuse_aborts) {

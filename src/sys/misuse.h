@@ -14,9 +14,10 @@
 
 extern bool ci_misuse_aborts; /* in debug builds; tests that ask for the errors turn it off */
 
-/* Where it is written otherwise (task/log.c); NULL: nowhere. */
+/* Where it is written otherwise (task/log.c); NULL: nowhere. False: there is no log here. Without a
+ * line it only says that. */
 struct coir_runtime;
-extern void (*ci_misuse_log)(const struct coir_runtime *runtime, const char *line);
+extern bool (*ci_misuse_log)(const struct coir_runtime *runtime, const char *line);
 
 /* Returns `error`, or aborts. `what` is wrong, and what to do: a literal, or "" where the text of
  * the error says it all; `place` is the return address of the public call, NULL where a future is

@@ -59,12 +59,15 @@ void coir_log(enum coir_log_level level, const char *format, ...)
 }
 
 /* Misuse that does not abort. */
-static void log_misuse(const coir_runtime *runtime, const char *line)
+static bool log_misuse(const coir_runtime *runtime, const char *line)
 {
     if (!runtime && ci_worker_current)
         runtime = ci_worker_current->runtime;
-    if (runtime)
+    if (!runtime || !runtime->config.log)
+        return false;
+    if (line)
         ci_log(runtime, COIR_LOG_ERROR, "%s", line);
+    return true;
 }
 
 __attribute__((constructor)) static void hear_of_misuse(void)

@@ -4,10 +4,12 @@
 
 #include "coir/runtime.h"
 
-static void log_line(const struct coir_runtime *runtime, const char *line)
+static bool log_line(const struct coir_runtime *runtime, const char *line)
 {
     (void)runtime;
-    coir_log(COIR_LOG_ERROR, "%s", line);
+    if (line)
+        coir_log(COIR_LOG_ERROR, "%s", line);
+    return coir_runtime_current();
 }
 
 __attribute__((constructor)) static void log_tls_misuse(void)

@@ -409,3 +409,14 @@ TEST(misuse_is_logged_once_for_each_place)
     CHECK_EQ(test_run(&config, misuse_in_a_loop, NULL), 0);
     CHECK_EQ(logged, 1);
 }
+
+/* A plain thread has no log; the place may be that of a function which tasks call, too. */
+TEST(misuse_that_nobody_has_heard_of_is_logged_later)
+{
+    coir_config config = COIR_CONFIG;
+    config.workers = 1;
+    config.log = take_line;
+    CHECK_EQ(join_nothing(), -ESRCH);
+    CHECK_EQ(test_run(&config, misuse_in_a_loop, NULL), 0);
+    CHECK_EQ(logged, 1);
+}
