@@ -32,6 +32,17 @@
 #define CI_PREFETCH_WRITE(p) __builtin_prefetch((p), 1)
 #endif
 
+/* strerrordesc_np, of glibc from 2.32 on. No weak reference tells that: a static program would not
+ * get the function by it. */
+#if defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+#define CI_HAS_STRERRORDESC 1
+#endif
+#endif
+#if !defined(CI_HAS_STRERRORDESC)
+#define CI_HAS_STRERRORDESC 0
+#endif
+
 /* The struct that embeds `ptr` as its member. */
 #define ci_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define ci_countof(array) (sizeof(array) / sizeof((array)[0]))

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "coir/base.h"
 
 static const char *tls_error(int error)
@@ -120,13 +121,13 @@ static const char *meaning_of_system_error(int error)
     }
 }
 
-/* That of glibc, from 2.32 on: strerror is in the program's language there, and for a number that
- * is none in memory which it uses again. */
-extern const char *text_in_english(int error) __asm__("strerrordesc_np") __attribute__((weak));
+/* That of glibc, where there is one: strerror is in the program's language there, and for a number
+ * that is none in memory which it uses again. */
+extern const char *text_in_english(int error) __asm__("strerrordesc_np");
 
 static const char *meaning_in_c(int error)
 {
-    return text_in_english ? text_in_english(error) : strerror(error);
+    return CI_HAS_STRERRORDESC ? text_in_english(error) : strerror(error);
 }
 
 const char *coir_strerror(int64_t given)
