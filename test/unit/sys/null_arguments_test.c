@@ -117,10 +117,12 @@ static struct {
 
 static char heard[1000];
 
-static void hear(const coir_runtime *runtime, const char *line)
+static bool hear(const coir_runtime *runtime, const char *line)
 {
     (void)runtime;
-    snprintf(heard, sizeof heard, "%s", line);
+    if (line)
+        snprintf(heard, sizeof heard, "%s", line);
+    return true;
 }
 
 /* Whether the line names the call and, as a word, the argument. */
