@@ -17,6 +17,17 @@
 
 static const char *const drivers[] = {"epoll", "poll", "kqueue"};
 
+/* With the seeds from 1 to `seeds`, and a worker each. */
+static void on_every_driver(coir_scenario_fn *scenario, uint64_t seeds, int result)
+{
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        for (uint64_t seed = 1; seed <= seeds; seed++) {
+            coir_sim_options options = test_sim_options(seed, 1);
+            options.driver = drivers[i];
+            CHECK_EQ(coir_sim_run(&options, scenario, NULL, NULL), result);
+        }
+}
+
 static int echo(coir_stream *stream, void *arg)
 {
     char buf[100];
@@ -130,12 +141,7 @@ TEST(the_kernel_needs_little_of_the_programs_stacks)
 {
     if (ci_sanitizer) /* makes every frame larger */
         return;
-    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
-        for (uint64_t seed = 1; seed <= 50; seed++) {
-            coir_sim_options options = test_sim_options(seed, 1);
-            options.driver = drivers[i];
-            CHECK_EQ(coir_sim_run(&options, with_little_stack, NULL, NULL), 0);
-        }
+    on_every_driver(with_little_stack, 50, 0);
 }
 
 /* ---- what can never end ---- */
@@ -315,12 +321,7 @@ static int with_resolver(coir_sim *sim, void *arg)
 /* c-ares would make real sockets. */
 TEST(the_world_is_the_resolver_whatever_is_configured)
 {
-    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
-        for (uint64_t seed = 1; seed <= 10; seed++) {
-            coir_sim_options options = test_sim_options(seed, 1);
-            options.driver = drivers[i];
-            CHECK_EQ(coir_sim_run(&options, with_resolver, NULL, NULL), 1);
-        }
+    on_every_driver(with_resolver, 10, 1);
 }
 
 static int spawn_two(void *arg)
@@ -350,11 +351,7 @@ static int configure_after_start(coir_sim *sim, void *arg)
 
 TEST(a_configuration_is_that_of_hosts_which_are_started_later)
 {
-    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++) {
-        coir_sim_options options = test_sim_options(1, 1);
-        options.driver = drivers[i];
-        CHECK_EQ(coir_sim_run(&options, configure_after_start, NULL, NULL), 0);
-    }
+    on_every_driver(configure_after_start, 1, 0);
 }
 
 /* ---- addresses ---- */
@@ -376,11 +373,7 @@ static int look_elsewhere(coir_sim *sim, void *arg)
 
 TEST(to_an_address_outside_of_the_network_there_is_no_route)
 {
-    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++) {
-        coir_sim_options options = test_sim_options(1, 1);
-        options.driver = drivers[i];
-        CHECK_EQ(coir_sim_run(&options, look_elsewhere, NULL, NULL), 0);
-    }
+    on_every_driver(look_elsewhere, 1, 0);
 }
 
 /* ---- peers that are gone ---- */
@@ -427,12 +420,7 @@ static int fill_up(coir_sim *sim, void *arg)
 
 TEST(a_writer_that_waits_for_room_notices_that_its_peer_is_gone)
 {
-    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
-        for (uint64_t seed = 1; seed <= 10; seed++) {
-            coir_sim_options options = test_sim_options(seed, 1);
-            options.driver = drivers[i];
-            CHECK_EQ(coir_sim_run(&options, fill_up, NULL, NULL), 0);
-        }
+    on_every_driver(fill_up, 10, 0);
 }
 
 static int fall_silent(void *arg)
@@ -460,11 +448,7 @@ static int be_silent(coir_sim *sim, void *arg)
 
 TEST(bytes_that_were_sent_over_a_link_without_an_end_to_its_latency_arrive_later)
 {
-    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++) {
-        coir_sim_options options = test_sim_options(1, 1);
-        options.driver = drivers[i];
-        CHECK_EQ(coir_sim_run(&options, be_silent, NULL, NULL), 0);
-    }
+    on_every_driver(be_silent, 1, 0);
 }
 
 /* ---- a run in a run ---- */
