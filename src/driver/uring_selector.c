@@ -190,8 +190,7 @@ static int add_event(struct ci_ready *ready, int count, const struct ci_ready *e
     return count + 1;
 }
 
-/* There is room, since it is in the list once: only a wait adds to it, and begins with emptying
- * it. */
+/* There is room for each registration once. */
 static void list_completed(struct uring_selector *uring, coir_fd fd)
 {
     struct registration *registration = &uring->registrations[fd];
@@ -213,11 +212,10 @@ static struct registration *registration_of(const struct uring_selector *uring,
 
 /* The result of a completion: of what was found before this wait, what holds still, or 0. An edge
  * did happen. */
-static int32_t result_now(const struct uring_selector *uring, const struct io_uring_cqe *completion,
-                          bool is_old)
+static int32_t result_now(const struct registration *registration,
+                          const struct io_uring_cqe *completion, bool is_old)
 {
-    const struct registration *registration = registration_of(uring, completion);
-    if (!is_old || !registration || is_edge(registration) || completion->res < 0)
+    if (!is_old || is_edge(registration) || completion->res < 0)
         return completion->res;
     struct pollfd now = {.fd = (coir_fd)(uint32_t)completion->user_data,
                          .events = (short)ci_events_to_poll(registration->events)};
@@ -238,7 +236,7 @@ static bool read_completion(struct uring_selector *uring, const struct io_uring_
     if (!registration)
         return false;
     coir_fd fd = (coir_fd)(uint32_t)completion->user_data;
-    int32_t result = result_now(uring, completion, is_old);
+    int32_t result = result_now(registration, completion, is_old);
     uint32_t events = result < 0 ? COIR_EVENT_ERROR : ci_events_of_poll((uint32_t)result);
     bool unasked = events == CI_EVENT_END && !(registration->events & COIR_READ);
     bool told = events && !unasked;
