@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "sys/call.h"
+#include "sys/mapping_keep.h"
 
 /* The best first: Linux 6.1, then 6.0. */
 static const uint32_t flags_wanted[] = {
@@ -134,8 +135,11 @@ int ci_ring_buffers_make(struct ci_ring_buffers *buffers, uint32_t count, uint32
 {
     size_t ring_size = count * sizeof(struct io_uring_buf),
            total = ring_size + (size_t)count * size;
-    void *memory = mmap(NULL, total, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct ci_kept_mapping kept = {.size = total};
+    void *memory = ci_mapping_take(&kept)
+                       ? kept.start
+                       : mmap(NULL, total, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return -errno;
     *buffers = (struct ci_ring_buffers){
@@ -164,6 +168,7 @@ int ci_ring_buffers_register(struct ci_ring *ring, struct ci_ring_buffers *buffe
 
 void ci_ring_buffers_free(struct ci_ring_buffers *buffers)
 {
-    if (buffers->ring)
-        munmap(buffers->ring, length(buffers));
+    const struct ci_kept_mapping mapping = {.start = buffers->ring, .size = length(buffers)};
+    if (buffers->ring && !ci_mapping_give(&mapping))
+        munmap(buffers->ring, mapping.size);
 }

@@ -1,23 +1,27 @@
 #include "sys/stack.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/sanitizer.h"
+#include "sys/mapping_keep.h"
 #include "sys/valgrind.h"
 
 enum {
     MAPPING_STACKS_FIRST = 64,
     MAPPING_STACKS_MOST = 1024,
-    STAGGER_LINES = 16, /* how many different tops there are */
-    KEPT = 16,          /* free stacks that a trim does not put aside */
+    STAGGER_LINES = 16,     /* how many different tops there are */
+    KEPT = 16,              /* free stacks that a trim does not put aside */
+    CLEARED_AT_ONCE = 1024, /* pages */
 };
 
 struct ci_stack_mapping {
     struct ci_stack_mapping *next;
     char *start, *used_end;
+    char *guarded_end; /* of a mapping that was kept: up to there the guards are made */
     size_t size;
     enum ci_stack_guard guard;
     size_t mprotected; /* stacks whose guards are mappings */
@@ -48,13 +52,54 @@ static char *record_of(const struct ci_stacks *stacks, char *bottom)
     return bottom + stacks->size - stagger - stacks->record_size;
 }
 
+/* Zeroes what was written to in `count` pages of a mapping, from `from` on; of those that are
+ * swapped out only what may hold a record. False: it is not known which pages there are. */
+static bool clear_pages(const struct ci_stacks *stacks, char *from, size_t count, size_t page)
+{
+    unsigned char resident[CLEARED_AT_ONCE];
+    if (mincore(from, count * page, resident) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        char *at = from + i * page;
+        size_t offset = (uintptr_t)at & (stacks->size - 1), above = stacks->size - offset - page;
+        bool holds_record = above < STAGGER_LINES * 64 + stacks->record_size;
+        if (offset >= CI_STACK_GUARD && (resident[i] & 1 || holds_record))
+            memset(at, 0, page);
+    }
+    return true;
+}
+
+static bool clear(const struct ci_stacks *stacks, const struct ci_stack_mapping *mapping)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), count;
+    for (char *at = mapping->start; at < mapping->used_end; at += count * page) {
+        count = (size_t)(mapping->used_end - at) / page;
+        if (count > CLEARED_AT_ONCE)
+            count = CLEARED_AT_ONCE;
+        if (!clear_pages(stacks, at, count, page))
+            return false;
+    }
+    return true;
+}
+
+/* As new, but for the guards. */
+static bool keep(const struct ci_stacks *stacks, const struct ci_stack_mapping *mapping)
+{
+    char *end = mapping->used_end > mapping->guarded_end ? mapping->used_end : mapping->guarded_end;
+    const struct ci_kept_mapping kept = {mapping->start, mapping->size, stacks->size,
+                                         (size_t)(end - mapping->start)};
+    return ci_mapping_is_kept() && mapping->guard == CI_GUARD_MARKERS && clear(stacks, mapping) &&
+           ci_mapping_give(&kept);
+}
+
 static void unmap(struct ci_stacks *stacks, struct ci_stack_mapping *mapping)
 {
     if (stacks->on_drop)
         for (char *at = mapping->start; at < mapping->used_end; at += stacks->size)
             stacks->on_drop(record_of(stacks, at));
     ci_note_unmap(mapping->start, mapping->size);
-    munmap(mapping->start, mapping->size);
+    if (!keep(stacks, mapping))
+        munmap(mapping->start, mapping->size);
     ci_stack_guards_give(mapping->mprotected);
     stacks->patterned -= mapping->guard == CI_GUARD_PATTERN;
     ci_free(stacks->allocator, mapping, sizeof *mapping);
@@ -91,6 +136,20 @@ static char *map_aligned(size_t size, size_t alignment)
     return aligned;
 }
 
+static char *map(const struct ci_stacks *stacks, size_t size, enum ci_stack_guard guard,
+                 char **ret_guarded_end)
+{
+    struct ci_kept_mapping kept = {.size = size, .stack_size = stacks->size};
+    if (guard == CI_GUARD_MARKERS && ci_mapping_take(&kept)) {
+        *ret_guarded_end = (char *)kept.start + kept.guarded;
+        return kept.start;
+    }
+    char *start = *ret_guarded_end = map_aligned(size, stacks->size);
+    if (start)
+        madvise(start, size, MADV_NOHUGEPAGE);
+    return start;
+}
+
 /* Adds a mapping whose stacks have this kind of guard, or a pattern if the budget does not suffice
  * for all of them. */
 static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guard guard)
@@ -105,16 +164,16 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guar
     struct ci_stack_mapping *mapping = ci_alloc(stacks->allocator, sizeof *mapping);
     if (!mapping)
         return false;
-    char *start = map_aligned(count * stacks->size, stacks->size);
+    char *guarded_end, *start = map(stacks, count * stacks->size, guard, &guarded_end);
     if (!start) {
         ci_free(stacks->allocator, mapping, sizeof *mapping);
         return false;
     }
-    madvise(start, count * stacks->size, MADV_NOHUGEPAGE);
     *mapping = (struct ci_stack_mapping){
         .next = stacks->mappings,
         .start = start,
         .used_end = start,
+        .guarded_end = guarded_end,
         .size = count * stacks->size,
         .guard = guard,
     };
@@ -130,6 +189,8 @@ static CI_NOINLINE bool add_mapping(struct ci_stacks *stacks, enum ci_stack_guar
 static bool guard(struct ci_stacks *stacks, char *bottom)
 {
     struct ci_stack_mapping *mapping = stacks->mappings;
+    if (bottom < mapping->guarded_end)
+        return true;
     bool markers = mapping->guard == CI_GUARD_MARKERS;
     bool guarded = ci_stack_guard_make(&mapping->guard, bottom);
     if (markers && mapping->guard != CI_GUARD_MARKERS)

@@ -1,6 +1,7 @@
 /* Campaigns: seeds that are run twice, and in a new process; how hosts are configured. */
 #include <coir.h>
 #include <coir/sim.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "sys/mapping_keep.h"
 
 /* What no seed decides: it survives from one run to the next. */
 static int runs;
@@ -33,6 +35,42 @@ static int campaign(char *seeds, void *arg)
 {
     char *arguments[] = {"program", "--seeds", seeds, "--jobs", "1", NULL};
     return coir_sim_main(5, arguments, remember, arg);
+}
+
+/* ---- a system that makes no more processes ---- */
+
+static bool counts_forks;
+static int forks_left;
+
+/* In place of the C library's. */
+pid_t fork(void)
+{
+    pid_t (*real)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+    if (counts_forks && forks_left-- <= 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return real();
+}
+
+/* Seeds 101 to 200 are a second process's, and a third one runs seed 200 again. */
+TEST(a_campaign_that_lacks_a_process_fails)
+{
+    counts_forks = true;
+    for (int forks = 0; forks <= 3; forks++) {
+        forks_left = forks;
+        CHECK_EQ(campaign("1-200", NULL), forks < 3);
+    }
+    counts_forks = false;
+}
+
+/* ---- what no seed decides ---- */
+
+TEST(mappings_are_kept_for_no_longer_than_a_replay)
+{
+    char *arguments[] = {"test", "--seed", "1", NULL};
+    CHECK_EQ(coir_sim_main(3, arguments, remember, NULL), 0);
+    CHECK(!ci_mapping_is_kept());
 }
 
 TEST(a_second_run_that_differs_fails_its_seed)

@@ -1,4 +1,5 @@
 /* An io_uring: entries, completions, buffers, what is taken back. */
+#include "sys/mapping_keep.h"
 #include "sys/ring.h"
 
 #include <errno.h>
@@ -77,4 +78,20 @@ TEST(buffers_are_distinct_and_given_in_order)
     CHECK_EQ(buffers.ring->tail, 8);
     ci_ring_buffers_free(&buffers);
     ci_ring_buffers_free(&(struct ci_ring_buffers){0});
+}
+
+TEST(buffers_of_a_thread_that_keeps_mappings_are_taken_again)
+{
+    static struct ci_mapping_keep keep;
+    struct ci_ring_buffers buffers;
+    ci_mapping_keep(&keep);
+    CHECK_EQ(ci_ring_buffers_make(&buffers, 16, 4096), 0);
+    const void *first = buffers.ring;
+    ci_ring_buffers_free(&buffers);
+    CHECK_EQ(keep.count, 1);
+    CHECK_EQ(ci_ring_buffers_make(&buffers, 16, 4096), 0);
+    CHECK(buffers.ring == first);
+    CHECK_EQ(keep.count, 0);
+    ci_mapping_keep(NULL);
+    ci_ring_buffers_free(&buffers);
 }
