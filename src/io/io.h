@@ -79,6 +79,7 @@ struct ci_stream_kind {
 
 /* Of a stream that was closed (closed.c). */
 extern const struct ci_stream_kind ci_closed_kind;
+#define CI_STREAM_CLOSED "the stream was closed before"
 
 /* Starts an operation on a stream of the worker. */
 static inline bool ci_stream_start(coir_stream *stream, struct ci_worker *worker, struct ci_op *op)
@@ -248,6 +249,25 @@ void ci_stream_break(coir_stream *stream, int error);
 void ci_stream_drop_timeouts(coir_stream *stream);
 int ci_stream_move_timeouts(coir_stream *from, coir_stream *to);
 void ci_stream_count_moved(coir_stream *stream, int event, size_t bytes);
+
+/* Whether the calling thread may use the stream, which is nobody's while it is detached: 0, or a
+ * misuse. */
+static inline int ci_stream_elsewhere(const coir_stream *stream, const char *call,
+                                      const void *place)
+{
+    if (ci_likely(stream->worker != NULL))
+        return ci_elsewhere(stream->worker, call, place);
+    return ci_worker_current ? 0 : ci_misused_elsewhere(NULL, call, place);
+}
+
+/* As ci_stream_elsewhere, and -EBADF for a stream that was closed. */
+static inline int ci_stream_refused(const coir_stream *stream, const char *call, const void *place)
+{
+    int rc = ci_stream_elsewhere(stream, call, place);
+    return rc == 0 && stream->kind == &ci_closed_kind
+               ? ci_misused(-EBADF, CI_STREAM_CLOSED, call, place)
+               : rc;
+}
 
 /* coir_close for a caller that returns to the worker at once: the driver may close the descriptor
  * in its next wait. */

@@ -109,49 +109,56 @@ void ci_socket_stream_free(coir_stream *stream)
     ci_pool_give(&ci_io_of(stream->worker)->streams, stream);
 }
 
-/* Also of a broken one. */
-static const coir_stream *lowest(const coir_stream *stream)
+/* The socket that a stream stands on, also a broken one, for a call about it: 0, or why there is
+ * none. */
+static int find_socket(const coir_stream *stream, const coir_stream **ret_socket, const char *call,
+                       const void *place)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!stream)
+        return ci_misused(-EINVAL, "stream is NULL", call, place);
+    int rc = ci_stream_refused(stream, call, place);
+    if (rc < 0)
+        return rc;
     while (ci_stream_base(stream)->transport)
         stream = ci_stream_base(stream)->transport((coir_stream *)(uintptr_t)stream);
-    return stream;
+    *ret_socket = stream;
+    return stream->is_socket ? 0 : -EOPNOTSUPP;
 }
 
 int coir_tcp_set_option(coir_stream *stream, enum coir_tcp_option option, int value)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!stream)
-        return CI_MISUSE(-EINVAL, "stream is NULL");
-    stream = (coir_stream *)(uintptr_t)lowest(stream);
-    if (!stream->is_socket)
-        return -EOPNOTSUPP;
-    return driver_of(stream)->kind->option(driver_of(stream), stream->fd, option, value);
+    const coir_stream *socket = NULL;
+    int rc = find_socket(stream, &socket, CI_CALL, CI_PLACE);
+    if (rc < 0)
+        return rc;
+    return driver_of(socket)->kind->option(driver_of(socket), socket->fd, option, value);
 }
 
 int coir_tcp_get_option(const coir_stream *stream, enum coir_tcp_option option)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!stream)
-        return CI_MISUSE(-EINVAL, "stream is NULL");
-    stream = lowest(stream);
-    if (!stream->is_socket || !driver_of(stream)->kind->get_option)
-        return -EOPNOTSUPP;
-    return driver_of(stream)->kind->get_option(driver_of(stream), stream->fd, option);
+    const coir_stream *socket = NULL;
+    int rc = find_socket(stream, &socket, CI_CALL, CI_PLACE);
+    if (rc < 0)
+        return rc;
+    struct ci_driver *driver = driver_of(socket);
+    return driver->kind->get_option ? driver->kind->get_option(driver, socket->fd, option)
+                                    : -EOPNOTSUPP;
 }
 
 int coir_tcp_info_get(const coir_stream *stream, coir_tcp_info *ret_info)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!stream || !ret_info)
-        return CI_MISUSE(-EINVAL, "stream or ret_info is NULL");
-    stream = lowest(stream);
-    if (!stream->is_socket || stream->is_unix || !driver_of(stream)->kind->tcp_info)
-        return -EOPNOTSUPP;
+    const coir_stream *socket = NULL;
     coir_tcp_info info = COIR_TCP_INFO;
-    int rc = driver_of(stream)->kind->tcp_info(driver_of(stream), stream->fd, &info);
+    if (!ret_info)
+        return CI_MISUSE(-EINVAL, "ret_info is NULL");
+    int rc = find_socket(stream, &socket, CI_CALL, CI_PLACE);
+    if (rc < 0)
+        return rc;
+    if (socket->is_unix || !driver_of(socket)->kind->tcp_info)
+        return -EOPNOTSUPP;
+    rc = driver_of(socket)->kind->tcp_info(driver_of(socket), socket->fd, &info);
     return rc < 0 ? rc : ci_result_write(ret_info, &info, sizeof info);
 }
 

@@ -544,7 +544,7 @@ ssize_t ci_stream_try_peek(coir_stream *stream, void *buf, size_t len,
     struct ci_op *op = READ_OP(stream, buf, len);
     op->peek = true;
     op->exact = true;
-    return stream->kind->transport ? -EOPNOTSUPP : try_once(stream, op, holder, __func__, NULL);
+    return stream->kind->transport ? -EOPNOTSUPP : try_once(stream, op, holder, "coir_peek", NULL);
 }
 
 ssize_t ci_stream_try_read(coir_stream *stream, void *buf, size_t len, bool exact,
@@ -578,29 +578,28 @@ ssize_t coir_try_write(coir_stream *stream, const void *buf, size_t len)
     return ci_likely(n != -EAGAIN) ? n : try_to_write(stream, buf, len, CI_CALL, CI_PLACE);
 }
 
-static int address_text(const coir_stream *stream, bool peer, char *text, size_t size)
+static int address_text(const coir_stream *stream, bool peer, char *text, size_t size,
+                        const char *call, const void *place)
 {
+    if (ci_forked())
+        return -COIR_EFORKED;
+    if (!stream || (!text && size))
+        return ci_misused(-EINVAL, "stream or text is NULL", call, place);
     struct sockaddr_storage address;
     socklen_t len;
-    int rc =
-        stream->kind->address ? stream->kind->address(stream, peer, &address, &len) : -EOPNOTSUPP;
+    int rc = ci_stream_elsewhere(stream, call, place);
+    if (rc == 0)
+        rc = stream->kind->address ? stream->kind->address(stream, peer, &address, &len)
+                                   : -EOPNOTSUPP;
     return rc < 0 ? rc : ci_address_format(&address, text, size);
 }
 
 int coir_stream_peer(const coir_stream *stream, char *text, size_t size)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!stream || (!text && size))
-        return CI_MISUSE(-EINVAL, "stream or text is NULL");
-    return address_text(stream, true, text, size);
+    return address_text(stream, true, text, size, CI_CALL, CI_PLACE);
 }
 
 int coir_stream_local(const coir_stream *stream, char *text, size_t size)
 {
-    if (ci_forked())
-        return -COIR_EFORKED;
-    if (!stream || (!text && size))
-        return CI_MISUSE(-EINVAL, "stream or text is NULL");
-    return address_text(stream, false, text, size);
+    return address_text(stream, false, text, size, CI_CALL, CI_PLACE);
 }

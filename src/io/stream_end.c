@@ -4,22 +4,13 @@
 #include "io/io.h"
 #include "io/write_queue.h"
 
-/* Whether the calling thread may use the stream, which is nobody's while it is detached: 0, or a
- * misuse. */
-static int elsewhere(const coir_stream *stream, const char *call, const void *place)
-{
-    if (ci_likely(stream->worker != NULL))
-        return ci_elsewhere(stream->worker, call, place);
-    return ci_worker_current ? 0 : ci_misused_elsewhere(NULL, call, place);
-}
-
 int coir_shutdown_write(coir_stream *stream)
 {
     if (ci_forked())
         return -COIR_EFORKED;
     if (!stream)
         return CI_MISUSE(-EINVAL, "stream is NULL");
-    int rc = elsewhere(stream, CI_CALL, CI_PLACE);
+    int rc = ci_stream_elsewhere(stream, CI_CALL, CI_PLACE);
     return rc < 0 ? rc : stream->kind->shutdown_write(stream);
 }
 
@@ -50,7 +41,7 @@ static void leave_queue(coir_stream *stream)
 
 void coir_close(coir_stream *stream)
 {
-    if (!stream || ci_forked() || elsewhere(stream, CI_CALL, CI_PLACE) ||
+    if (!stream || ci_forked() || ci_stream_elsewhere(stream, CI_CALL, CI_PLACE) ||
         CI_REFUSED_AS(-EBUSY, stream->is_transport, "a stream stands on it, and closes it"))
         return;
     leave_queue(stream);

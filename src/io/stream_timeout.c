@@ -232,15 +232,16 @@ static struct timed *make(coir_stream *stream)
 
 int coir_stream_set_timeout(coir_stream *stream, int events, coir_time timeout, size_t rate_min)
 {
-    if (!ci_worker_current)
-        return ci_no_worker();
+    if (ci_forked())
+        return -COIR_EFORKED;
     if (!stream)
         return CI_MISUSE(-EINVAL, "stream is NULL");
     bool valid = events && !(events & ~(COIR_READ | COIR_WRITE));
     if (!valid || timeout <= 0 || (rate_min > RATE_MAX && rate_min != COIR_UNLIMITED))
         return -EINVAL;
-    if (stream->worker && stream->worker != ci_worker_current)
-        return -EXDEV;
+    int rc = ci_stream_refused(stream, CI_CALL, CI_PLACE);
+    if (rc < 0)
+        return rc;
     if (stream->error)
         return stream->error;
     struct timed *timed = timed_of(stream);

@@ -196,12 +196,13 @@ int coir_unix_peer(const coir_stream *stream, coir_credentials *ret_credentials)
         return -COIR_EFORKED;
     if (!stream || !ret_credentials)
         return CI_MISUSE(-EINVAL, "stream or ret_credentials is NULL");
+    int rc = ci_stream_refused(stream, CI_CALL, CI_PLACE);
+    if (rc < 0)
+        return rc;
     if (!stream->is_unix)
         return -EOPNOTSUPP;
-    struct ci_worker *worker = stream->worker ? stream->worker : ci_worker_current;
-    if (!worker)
-        return ci_no_fiber();
+    struct ci_driver *driver = ci_worker_current->loop.driver;
     coir_credentials found = COIR_CREDENTIALS;
-    int rc = worker->loop.driver->kind->credentials(worker->loop.driver, stream->fd, &found);
+    rc = driver->kind->credentials(driver, stream->fd, &found);
     return rc < 0 ? rc : ci_result_write(ret_credentials, &found, sizeof found);
 }

@@ -73,6 +73,17 @@ DEFINE(coir_shutdown_write, coir_shutdown_write(own.ends[0]))
 DEFINE(coir_stream_detach, coir_stream_detach(own.ends[0]))
 DEFINE(coir_stream_release, coir_stream_release(own.ends[0], NULL, 0, &(size_t){0}, &(coir_fd){0}))
 DEFINE(coir_close, (coir_close(own.ends[0]), VOID))
+DEFINE(coir_stream_peer, coir_stream_peer(own.ends[0], &byte, 1))
+DEFINE(coir_stream_local, coir_stream_local(own.ends[0], &byte, 1))
+DEFINE(coir_stream_set_timeout, coir_stream_set_timeout(own.ends[0], COIR_READ, COIR_S, 0))
+DEFINE(coir_stream_wait, coir_stream_wait(own.ends[0], COIR_READ))
+DEFINE(coir_peek, coir_peek(own.ends[0], &byte, 1))
+DEFINE(coir_read_full, coir_read_full(own.ends[0], &byte, 1, &(size_t){0}))
+DEFINE(coir_write_all, coir_write_all(own.ends[0], &byte, 1))
+DEFINE(coir_tcp_set_option, coir_tcp_set_option(own.ends[0], COIR_TCP_NODELAY, 1))
+DEFINE(coir_tcp_get_option, coir_tcp_get_option(own.ends[0], COIR_TCP_NODELAY))
+DEFINE(coir_tcp_info_get, coir_tcp_info_get(own.ends[0], &(coir_tcp_info)COIR_TCP_INFO))
+DEFINE(coir_unix_peer, coir_unix_peer(own.ends[0], &(coir_credentials)COIR_CREDENTIALS))
 DEFINE(coir_write_queue_new, coir_write_queue_new(own.ends[0], &(coir_write_queue *){NULL}))
 DEFINE(coir_write_queue_free, (coir_write_queue_free(own.queue), VOID))
 DEFINE(coir_udp_send, coir_udp_send(own.udp, &byte, 1))
@@ -82,6 +93,9 @@ DEFINE(coir_udp_recv_op, coir_await(coir_udp_recv_op(&udp_op, own.udp, &byte, 1,
 DEFINE(coir_udp_recv_many, coir_udp_recv_many(own.udp, &datagram, 1))
 DEFINE(coir_udp_local, coir_udp_local(own.udp, &byte, 1))
 DEFINE(coir_udp_join, coir_udp_join(own.udp, &(coir_address){{0}}, NULL))
+DEFINE(coir_udp_leave, coir_udp_leave(own.udp, &(coir_address){{0}}, NULL))
+DEFINE(coir_udp_send_to, coir_udp_send_to(own.udp, &byte, 1, &(coir_address){{0}}))
+DEFINE(coir_udp_send_many, coir_udp_send_many(own.udp, &datagram, 1))
 DEFINE(coir_udp_close, (coir_udp_close(own.udp), VOID))
 DEFINE(coir_signals_close, (coir_signals_close(own.signals), VOID))
 DEFINE(coir_watcher_add, coir_watcher_add(own.watcher, "/", 0))
@@ -100,12 +114,15 @@ DEFINE(coir_scope_wait, coir_scope_wait(&own.scope))
 DEFINE(coir_scope_cancel, (coir_scope_cancel(&own.scope), VOID))
 DEFINE(coir_scope_close, (coir_scope_close(&own.scope), VOID))
 DEFINE(coir_join, coir_join(&own.handle))
+DEFINE(coir_join_op, coir_join_op(&own.handle) ? -EBADMSG : VOID)
+DEFINE(coir_case_join, coir_case_join(&own.handle).number)
 DEFINE(coir_cancel, (coir_cancel(&own.handle), VOID))
 DEFINE(coir_handle_has_ended, coir_handle_has_ended(&own.handle) ? -EBADMSG : VOID)
 DEFINE(coir_handle_done, (coir_handle_done(&own.handle), VOID))
 DEFINE(coir_deadline_move, (coir_deadline_move(&own.deadline, 1), VOID))
 DEFINE(coir_cancel_scope_leave, (coir_cancel_scope_leave(&own.deadline), VOID))
 DEFINE(coir_set_next, coir_set_next(&own.set, &(coir_branch *){NULL}))
+DEFINE(coir_set_next_op, coir_set_next_op(&own.set, &(coir_branch *){NULL}) ? -EBADMSG : VOID)
 DEFINE(coir_set_cancel, (coir_set_cancel(&own.set), VOID))
 DEFINE(coir_set_done, (coir_set_done(&own.set), VOID))
 DEFINE(coir_parker_wait, coir_parker_wait(&own.parker))
@@ -130,6 +147,17 @@ static const struct call {
     SUSPENDING(coir_stream_detach),
     SUSPENDING(coir_stream_release),
     NO_RESULT(coir_close),
+    CALL(coir_stream_peer),
+    CALL(coir_stream_local),
+    CALL(coir_stream_set_timeout),
+    SUSPENDING(coir_stream_wait),
+    SUSPENDING(coir_peek),
+    SUSPENDING(coir_read_full),
+    SUSPENDING(coir_write_all),
+    CALL(coir_tcp_set_option),
+    CALL(coir_tcp_get_option),
+    CALL(coir_tcp_info_get),
+    CALL(coir_unix_peer),
     SUSPENDING(coir_write_queue_new),
     NO_RESULT(coir_write_queue_free),
     SUSPENDING(coir_udp_send),
@@ -139,6 +167,9 @@ static const struct call {
     SUSPENDING(coir_udp_recv_many),
     CALL(coir_udp_local),
     SUSPENDING(coir_udp_join),
+    SUSPENDING(coir_udp_leave),
+    SUSPENDING(coir_udp_send_to),
+    SUSPENDING(coir_udp_send_many),
     NO_RESULT(coir_udp_close),
     NO_RESULT(coir_signals_close),
     CALL(coir_watcher_add),
@@ -157,12 +188,15 @@ static const struct call {
     NO_RESULT(coir_scope_cancel),
     NO_RESULT(coir_scope_close),
     SUSPENDING(coir_join),
+    NO_RESULT(coir_join_op),
+    CALL(coir_case_join),
     NO_RESULT(coir_cancel),
     NO_RESULT(coir_handle_has_ended),
     NO_RESULT(coir_handle_done),
     NO_RESULT(coir_deadline_move),
     NO_RESULT(coir_cancel_scope_leave),
     CALL(coir_set_next),
+    NO_RESULT(coir_set_next_op),
     NO_RESULT(coir_set_cancel),
     NO_RESULT(coir_set_done),
     SUSPENDING(coir_parker_wait),
@@ -354,6 +388,10 @@ static int close_nobodys(void *arg)
     CHECK_EQ(coir_shutdown_write(own.detached), -ESRCH);
     CHECK_EQ(coir_try_read(own.detached, &byte, 1), -ESRCH);
     CHECK_EQ(coir_try_write(own.detached, &byte, 1), -ESRCH);
+    CHECK_EQ(coir_stream_peer(own.detached, &byte, 1), -ESRCH);
+    CHECK_EQ(coir_tcp_set_option(own.detached, COIR_TCP_NODELAY, 1), -ESRCH);
+    CHECK_EQ(coir_tcp_get_option(own.detached, COIR_TCP_NODELAY), -ESRCH);
+    CHECK_EQ(coir_tcp_info_get(own.detached, &(coir_tcp_info)COIR_TCP_INFO), -ESRCH);
     return 0;
 }
 
