@@ -66,6 +66,8 @@ static inline int mask_flush(void *arg)
 {
     struct mask *mask = arg;
     mask_must(mask->frees == 0);
+    if (mask->error)
+        return mask->error;
     while (mask->kept_len) {
         ssize_t n = coir_try_write(mask->transport, mask->kept, mask->kept_len);
         if (n < 0)

@@ -130,6 +130,7 @@ static void disarm(struct filter *filter)
 
 /* ---- operations ---- */
 
+/* Writes that wait for the transport end with its error. */
 static void flush(struct filter *filter)
 {
     if (filter->failed)
@@ -137,14 +138,20 @@ static void flush(struct filter *filter)
     int rc = filter->kind.flush(filter->arg);
     filter->unsent = rc == -EAGAIN;
     filter->failed = rc == -EAGAIN ? 0 : rc;
+    if (ci_unlikely(filter->failed) && filter->ops)
+        try_later(filter);
 }
 
 /* Sends what is kept, now and whenever the transport takes more. */
 static void send_kept(struct filter *filter)
 {
-    flush(filter);
-    while (filter->unsent && arm_for(filter, COIR_WRITE))
+    bool ready = true;
+    for (int tries = 0; ready && tries < TRIES_MOST; tries++) {
         flush(filter);
+        ready = filter->unsent && arm_for(filter, COIR_WRITE);
+    }
+    if (ready)
+        try_later(filter);
     ci_check(!filter->unsent || is_armed(filter, COIR_WRITE), "filter.c 2");
 }
 
@@ -330,7 +337,7 @@ static bool start(coir_stream *stream, struct ci_op *op)
         }
         ready = arm_for(filter, events | (filter->unsent ? COIR_WRITE : 0));
     } while (ready && ++tries < TRIES_MOST);
-    if (ready)
+    if (ready || filter->failed) /* which a write is told then */
         try_later(filter);
     ci_check(is_armed(filter, events), "filter.c 1");
     ci_check(!filter->unsent || is_armed(filter, COIR_WRITE), "filter.c 2");

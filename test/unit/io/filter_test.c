@@ -278,6 +278,27 @@ TEST_SIM(errors_of_the_filter_are_the_streams)
     close_pair(&pair);
 }
 
+static int let_it_flush(void *arg)
+{
+    ((struct mask *)arg)->error = 0;
+    return 0;
+}
+
+/* Such as one that compresses on another thread. */
+TEST_SIM(a_flush_that_waits_for_more_than_its_transport_lets_other_tasks_run)
+{
+    struct pair pair;
+    char byte;
+    make_pair(&pair, 0);
+    COIR_SCOPE(scope);
+    CHECK_EQ(coir_go(scope, let_it_flush, &pair.masks[0]), 0);
+    pair.masks[0].error = -EAGAIN;
+    CHECK_EQ(coir_shutdown_write(pair.ends[0]), 0);
+    CHECK_EQ(coir_read(pair.ends[1], &byte, 1), 0);
+    CHECK_EQ(coir_scope_wait(scope), 0);
+    close_pair(&pair);
+}
+
 TEST_SIM(when_what_is_kept_cannot_be_sent_every_write_fails)
 {
     struct mask mask = {.ahead = -1};
@@ -292,6 +313,56 @@ TEST_SIM(when_what_is_kept_cannot_be_sent_every_write_fails)
     CHECK_EQ(coir_shutdown_write(stream), -EPIPE);
     coir_close(stream);
     CHECK_EQ(mask.frees, 1);
+}
+
+static int write_one(void *arg)
+{
+    return (int)coir_write(arg, "z", 1);
+}
+
+static int wait_until_writable(void *arg)
+{
+    return coir_stream_wait(arg, COIR_WRITE);
+}
+
+/* The transport takes nothing, now or later. */
+static void fail_while(coir_task_fn *waits, int result)
+{
+    struct mask mask = {.ahead = -1};
+    coir_stream *peer, *stream;
+    char byte;
+    COIR_HANDLE(handle);
+    COIR_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_duplex(1, &mask.transport, &peer), 0);
+    CHECK_EQ(coir_filter_new(&mask_kind, &mask, mask.transport, &stream), 0);
+    CHECK_EQ(coir_write(stream, "0123456789abcdef", 16), MASK_ROOM - 1);
+    CHECK_EQ(coir_go_with(scope, &options, waits, stream), 0);
+    CHECK_EQ(coir_yield(), 0);
+    CHECK(!coir_handle_has_ended(handle));
+    mask.error = -EPROTO;
+    CHECK_EQ(coir_try_read(stream, &byte, 1), -EPROTO); /* what is kept is tried, too */
+    CHECK_EQ(coir_join(handle), result);
+    coir_close(stream);
+    coir_close(peer);
+    CHECK_EQ(mask.frees, 1);
+}
+
+TEST_SIM(when_what_is_kept_cannot_be_sent_the_writes_that_wait_end)
+{
+    fail_while(write_one, -EPROTO);
+    fail_while(wait_until_writable, COIR_WRITE);
+}
+
+TEST_SIM(a_write_that_finds_that_what_is_kept_cannot_be_sent_ends)
+{
+    struct pair pair;
+    make_pair(&pair, 1);
+    CHECK_EQ(coir_write(pair.ends[0], "0123456789abcdef", 16), MASK_ROOM - 1);
+    pair.masks[0].error = -EPROTO;
+    CHECK_EQ(coir_write(pair.ends[0], "z", 1), -EPROTO);
+    close_pair(&pair);
 }
 
 TEST_SIM(a_filter_may_stand_on_a_filter)
