@@ -285,7 +285,8 @@ COIR_API int coir_set_add(coir_set *set, coir_branch *branch);
 /* Waits for a member of a set to complete, and takes it out: 1, and *ret_branch. Members come out
  * in the order in which they completed. Returns 0 when none is left.
  * Suspends: yes.  Threads: owner.
- * Errors: -EBUSY another branch waits for the set.
+ * Errors: -EBUSY another branch waits for the set; -EINVAL it was not made; -EXDEV, for which
+ * coir_set_next_op is NULL.
  * Cancel safety: a member that has completed stays in the set. */
 COIR_SUSPENDS int coir_set_next(coir_set *set, coir_branch **ret_branch);
 COIR_API coir_future *coir_set_next_op(coir_set *set, coir_branch **ret_branch);
@@ -326,7 +327,7 @@ COIR_API coir_future *coir_sleep_for_op(coir_sleep_op *op, coir_time duration);
 COIR_API coir_future *coir_yield_op(coir_future *op);
 
 /* The future of the end of a task, in its handle: no other task may join by the handle until it has
- * completed. As coir_join. */
+ * completed. NULL on another worker than the one that spawned the task. As coir_join. */
 COIR_API coir_future *coir_join_op(coir_handle *handle);
 
 #ifdef __cplusplus

@@ -109,7 +109,8 @@ COIR_API void coir_shared_mutex_unlock(coir_shared_mutex *mutex);
 COIR_API int coir_shared_mutex_set_name(coir_shared_mutex *mutex, const char *name);
 
 /* A condition that tasks wait for; a mutex guards the state that it is about. Initialised with
- * COIR_CONDITION_INIT. */
+ * COIR_CONDITION_INIT. Its memory may be released when every wait for it has returned: not yet when
+ * all were woken, as one of them may be cancelled meanwhile, and look at it. */
 typedef struct coir_condition {
     uint64_t opaque[8];
 } coir_condition;

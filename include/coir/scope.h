@@ -174,7 +174,8 @@ COIR_API void coir_cancel(coir_handle *handle);
 COIR_API bool coir_handle_has_ended(const coir_handle *handle);
 
 /* Lets a handle go of its task, which goes on, and will not write to the handle any more. No task
- * may be waiting in a join of it. Takes NULL and handles that were not used.
+ * may be waiting in a join of it; one that waits in coir_join gets -EINVAL. Takes NULL and handles
+ * that were not used.
  * Suspends: no.  Threads: the worker that spawned the task. */
 COIR_API void coir_handle_done(coir_handle *handle);
 

@@ -91,8 +91,8 @@ static bool is_in_flight(const struct ci_handle *handle)
 coir_future *coir_join_op(coir_handle *opaque)
 {
     struct ci_handle *handle = ci_handle_of(opaque);
-    if (CI_REFUSED(!handle, "handle is NULL"))
-        return NULL;
+    if (CI_REFUSED(!handle, "handle is NULL") || (handle->used && CI_ELSEWHERE(handle->worker)))
+        return NULL; /* the future, too, is its worker's */
     bool in_flight = is_in_flight(handle);
     if (CI_REFUSED_AS(-EBUSY, in_flight || handle->waiter,
                       "another task waits in a join of the handle"))
@@ -120,16 +120,21 @@ int coir_join(coir_handle *opaque)
     return wait_for_end(ci_worker_current, handle);
 }
 
-void ci_handle_complete(struct ci_handle *handle, int64_t result)
+static void end_wait(struct ci_handle *handle, int result)
 {
     struct ci_runnable *waiter = handle->waiter;
-    handle->task = NULL;
-    handle->result = result < INT32_MAX ? (int32_t)result : INT32_MAX;
     if (!waiter)
         return;
     handle->waiter = NULL;
-    waiter->inner->result = handle->result;
+    waiter->inner->result = result;
     ci_wake(waiter->task->worker, waiter, waiter->inner);
+}
+
+void ci_handle_complete(struct ci_handle *handle, int64_t result)
+{
+    handle->task = NULL;
+    handle->result = result < INT32_MAX ? (int32_t)result : INT32_MAX;
+    end_wait(handle, handle->result);
 }
 
 bool coir_handle_has_ended(const coir_handle *opaque)
@@ -148,9 +153,8 @@ void coir_handle_done(coir_handle *opaque)
     struct ci_handle *handle = ci_handle_of(opaque);
     if (handle->task && CI_ELSEWHERE(handle->worker))
         return;
-    (void)CI_REFUSED(
-        handle->waiter != NULL,
-        "a task waits in coir_join of the handle"); /* the joining task could never be woken */
+    if (CI_REFUSED(handle->waiter != NULL, "a task waits in coir_join of the handle"))
+        end_wait(handle, -EINVAL); /* nothing else would wake it */
     if (!handle->task)
         return;
     handle->task->handle = NULL;

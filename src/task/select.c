@@ -162,5 +162,8 @@ coir_case coir_case_join(coir_handle *handle)
 {
     if (!handle)
         return ci_completed_case(CI_MISUSE(-EINVAL, "handle is NULL"));
+    int rc = ci_handle_of(handle)->used ? CI_ELSEWHERE(ci_handle_of(handle)->worker) : 0;
+    if (rc < 0)
+        return ci_completed_case(rc);
     return (coir_case){.make = make_join, .object = handle, .try_now = try_join};
 }

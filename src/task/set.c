@@ -24,6 +24,8 @@ struct set {
 CI_LEAVES_SPARE_WORDS(struct set, coir_set);
 _Static_assert(offsetof(struct set, future) == 0, "ci_branch.owner");
 
+#define SET_NOT_MADE "the set was not made"
+
 static struct set *set_of(coir_set *set)
 {
     return (struct set *)(void *)set;
@@ -185,6 +187,10 @@ coir_future *coir_set_next_op(coir_set *opaque, coir_branch **ret_branch)
 {
     if (!opaque || !ret_branch)
         return ci_completed_op(opaque, CI_MISUSE(-EINVAL, "set or ret_branch is NULL"));
+    if (set_of(opaque)->worker && CI_ELSEWHERE(set_of(opaque)->worker))
+        return NULL; /* the future, too, is its worker's */
+    if (!set_of(opaque)->running.next)
+        return ci_completed_op(opaque, CI_MISUSE(-EINVAL, SET_NOT_MADE));
     if (CI_REFUSED_AS(-EBUSY, is_in_use(set_of(opaque)), "another branch waits for the set"))
         return &set_of(opaque)->future; /* in flight: to await it is refused as well */
     return next_op(set_of(opaque), ret_branch);
@@ -198,7 +204,7 @@ int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
     if (rc < 0)
         return rc; /* its worker may change the rest */
     if (!set_of(opaque)->running.next)
-        return CI_MISUSE(-EINVAL, "the set was not made");
+        return CI_MISUSE(-EINVAL, SET_NOT_MADE);
     if (is_in_use(set_of(opaque)))
         return -EBUSY;
     return (int)coir_await(coir_set_next_op(opaque, ret_branch));
@@ -209,7 +215,8 @@ int coir_set_next(coir_set *opaque, coir_branch **ret_branch)
 void coir_set_cancel(coir_set *opaque)
 {
     if (ci_forked() || CI_REFUSED(!opaque, "set is NULL") ||
-        (set_of(opaque)->worker && CI_ELSEWHERE(set_of(opaque)->worker)))
+        (set_of(opaque)->worker && CI_ELSEWHERE(set_of(opaque)->worker)) ||
+        CI_REFUSED(!set_of(opaque)->running.next, SET_NOT_MADE))
         return;
     ci_list_for_each (node, &set_of(opaque)->running)
         ci_runnable_cancel(&ci_container_of(node, struct ci_branch, link)->runnable, -ECANCELED);
@@ -217,7 +224,9 @@ void coir_set_cancel(coir_set *opaque)
 
 void coir_set_done(coir_set *opaque)
 {
-    if (ci_forked() || !opaque || (set_of(opaque)->worker && CI_ELSEWHERE(set_of(opaque)->worker)))
+    if (ci_forked() || !opaque ||
+        (set_of(opaque)->worker && CI_ELSEWHERE(set_of(opaque)->worker)) ||
+        !set_of(opaque)->running.next)
         return;
     if (CI_REFUSED_AS(-EBUSY, is_in_use(set_of(opaque)), "another branch waits for the set"))
         return;

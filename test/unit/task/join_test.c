@@ -191,6 +191,22 @@ TEST_SIM(a_handle_that_has_let_go_tells_of_no_end)
     CHECK_EQ(coir_join(handle), 9);
 }
 
+TEST_SIM(who_joins_by_a_handle_that_lets_go_is_told)
+{
+    ci_misuse_aborts = false;
+    COIR_HANDLE(handle);
+    COIR_HANDLE(joiner);
+    COIR_SERVING_SCOPE(scope);
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, nap, NULL), 0);
+    options.handle = joiner;
+    CHECK_EQ(coir_go_with(scope, &options, join_it, handle), 0);
+    CHECK_EQ(coir_yield(), 0); /* it waits */
+    coir_handle_done(handle);
+    CHECK_EQ(coir_join(joiner), -EINVAL);
+}
+
 static int join_the_first_by_op(void *arg)
 {
     struct reuse *reuse = arg;

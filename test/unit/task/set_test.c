@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "nap.h"
+#include "sys/misuse.h"
 
 TEST_SIM(a_set_gives_its_members_back_in_the_order_of_completion)
 {
@@ -146,4 +147,15 @@ TEST(a_second_wait_leaves_the_result_of_the_first)
     coir_config config = COIR_CONFIG;
     config.workers = config.budget = 1;
     CHECK_EQ(test_run(&config, take_two, NULL), 0);
+}
+
+TEST_SIM(a_set_that_was_not_made_is_refused)
+{
+    ci_misuse_aborts = false;
+    static coir_set set;
+    coir_branch *done;
+    CHECK_EQ(coir_set_next(&set, &done), -EINVAL);
+    CHECK_EQ(coir_await(coir_set_next_op(&set, &done)), -EINVAL);
+    coir_set_cancel(&set);
+    coir_set_done(&set);
 }
