@@ -242,8 +242,8 @@ COIR_API coir_case coir_case_drain(coir_request *req);
  * handler did not.
  * Suspends: yes.  Threads: owner.
  * Errors: -COIR_EPROTOCOL bad chunks; -COIR_ETOOLARGE past body_max; -COIR_EEND the client went
- * away; -ETIME body_timeout, body_total_timeout or rate_min; -EINVAL no request or no buffer;
- * -EXDEV on another worker.
+ * away; -ETIME body_timeout, body_total_timeout or rate_min (each of these from then on);
+ * -EINVAL no request or no buffer; -EXDEV on another worker.
  * Cancel safety: nothing is lost. */
 COIR_SUSPENDS ssize_t coir_request_read(coir_request *req, void *buf, size_t len);
 

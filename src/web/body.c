@@ -12,11 +12,12 @@ enum { DISCARD_MAX = 64 * 1024 };
 
 /* ---- a piece of it ---- */
 
-/* The body cannot be read to its end: `status` is what the client is told if the handler returns
- * the error without an answer. */
+/* The body cannot be read to its end: every read returns the error from now on, and `status` is
+ * what the client is told if the handler returns it without an answer. */
 static int fail(coir_request *req, int status, int error)
 {
     req->body_error = status;
+    req->body_failure = error;
     return error;
 }
 
@@ -100,7 +101,7 @@ static ssize_t read_body(coir_request *req, void *buf, size_t len, bool wait)
     if (len == 0 || exchange->body.state == CI_BODY_DONE)
         return 0;
     if (req->body_error)
-        return -COIR_EPROTOCOL;
+        return req->body_failure ? req->body_failure : -COIR_EPROTOCOL;
     int rc = find_data(req, &data, wait);
     if (rc <= 0)
         return rc;
@@ -159,7 +160,7 @@ static ssize_t read_whole_body(coir_request *req, size_t max, const char **ret_b
     ssize_t n = 1;
     if (max > SIZE_MAX / 4)
         max = SIZE_MAX / 4; /* so that room_for_body does not overflow */
-    if (!body->chunked && body->remaining > max)
+    if (!req->body_error && !body->chunked && body->remaining > max)
         return fail(req, 413, -COIR_ETOOLARGE);
     while (n > 0) {
         if (len + 1 >= room) {

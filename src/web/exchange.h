@@ -60,7 +60,8 @@ struct coir_request {
     uint64_t body_read;
     coir_time body_waited; /* for bytes of the body */
     struct ci_pace sending;
-    int body_error; /* the status that it calls for; 0: none */
+    int body_error;   /* the status that it calls for; 0: none */
+    int body_failure; /* what reading it returned then; 0: nothing has */
     coir_response *response;
 };
 

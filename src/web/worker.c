@@ -107,8 +107,10 @@ int coir_http_counters_get(coir_http_counters *ret_counters)
     coir_http_counters sum = COIR_HTTP_COUNTERS;
     if (!ret_counters)
         return CI_MISUSE(-EINVAL, "ret_counters is NULL");
-    coir_runtime *runtime = coir_runtime_current();
-    for (int i = 0; runtime && i < runtime->worker_count; i++) {
+    if (!ci_worker_current)
+        return ci_no_worker();
+    const coir_runtime *runtime = ci_worker_current->runtime;
+    for (int i = 0; i < runtime->worker_count; i++) {
         const struct ci_http_worker *http = ci_http_worker_if_any(&runtime->workers[i]);
         if (!http)
             continue;

@@ -419,8 +419,9 @@ static int take_ready(struct ws_op *self)
 
 static int may_receive(const coir_ws *ws)
 {
-    if (ci_ws_http(ws)->worker != ci_worker_current)
-        return -EXDEV;
+    int rc = ci_elsewhere(ci_ws_http(ws)->worker, "coir_ws_recv", NULL);
+    if (rc < 0)
+        return rc;
     return ws->receiving ? -EBUSY : ci_worker_current->runnable->interrupt;
 }
 

@@ -64,6 +64,8 @@ static inline int count_body(coir_request *req, coir_response *res, void *arg)
     ssize_t n;
     while ((n = coir_request_read(req, buf, sizeof buf)) > 0)
         total += n;
+    if (n < 0 && !coir_task_interrupted())
+        CHECK_EQ(coir_request_read(req, buf, sizeof buf), n); /* it stays so */
     return n < 0 ? (int)n : coir_respond_text(res, 200, "%ld", total);
 }
 

@@ -33,7 +33,22 @@ static int rest(coir_request *req, coir_response *res, void *arg)
     return n < 0 ? (int)n : coir_respond(res, 200, NULL, body, (size_t)n);
 }
 
+/* The client has gone away in the middle. */
+static int lost(coir_request *req, coir_response *res, void *arg)
+{
+    (void)res, (void)arg;
+    char byte;
+    const char *body = NULL;
+    ssize_t n;
+    while ((n = coir_request_read(req, &byte, 1)) > 0)
+        continue;
+    CHECK_EQ(n, -COIR_EEND);
+    CHECK_EQ(coir_request_body(req, 10, &body), -COIR_EEND);
+    return (int)n;
+}
+
 static const struct route routes[] = {
+    {"POST", "/lost", lost},
     {"POST", "/whole", whole},
     {"POST", "/rest", rest},
     {0},
@@ -198,4 +213,9 @@ TEST(a_read_without_memory_is_not_the_clients_fault)
 {
     coir_sim_options options = test_sim_options(1, 1);
     CHECK_EQ(coir_sim_run(&options, scenario, NULL, NULL), 0);
+}
+
+TEST_SERVER(a_body_that_has_failed_is_not_too_long)
+{
+    CHECK_EQ(status(ask("POST /lost HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nsome")), 400);
 }

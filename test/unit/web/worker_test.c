@@ -1,4 +1,6 @@
 /* What a worker keeps for HTTP: made once, counted, and given back at its end. */
+#include <errno.h>
+
 #include "task/current.h"
 #include "web/worker.h"
 
@@ -38,4 +40,10 @@ TEST_SERVER(connections_requests_and_errors_are_counted)
     coir_close(stream);
     coir_sleep_for(COIR_S);
     CHECK_EQ(counters_now().connections_live, 0);
+}
+
+TEST(counters_are_read_on_a_worker)
+{
+    coir_http_counters counters = COIR_HTTP_COUNTERS;
+    CHECK_EQ(coir_http_counters_get(&counters), -ESRCH);
 }
