@@ -149,7 +149,7 @@ static inline int coir_sim_name(coir_sim *sim, const char *name, coir_name_answe
 /* Makes a host lose its power. Nothing that it does has an effect outside of it from now on, its
  * peers are not told, and each sector of a file that was written since its last sync may be old or
  * new. Its tasks are cancelled. A host that is started later under the same name has its address
- * and its disk.
+ * and its disk, and answers what arrives on the old connections by a reset.
  * Suspends: no.  Threads: the simulation's. */
 COIR_API void coir_sim_crash(coir_sim *sim, coir_host *host);
 

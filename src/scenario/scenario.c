@@ -135,6 +135,7 @@ int coir_sim_run(const coir_sim_options *given, coir_scenario_fn *scenario, void
     if (ret_result)
         begin_result(ret_result, &sim->world.faults);
     ci_lock_counts_forget();
+    ci_misuse_forget();
     rc = sim->kind->open(sim);
     if (rc < 0) {
         free_sim(sim);

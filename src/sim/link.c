@@ -73,6 +73,17 @@ bool ci_world_is_cut(const struct ci_world *world, const struct ci_node *a, cons
     return a->dead || b->dead || ci_world_find_link(world, a, b)->cut;
 }
 
+bool ci_world_is_refused(const struct ci_world *world, const struct ci_node *a,
+                         const struct ci_node *b, coir_time *ret_round)
+{
+    const struct ci_node *heir = ci_world_heir(b);
+    if (!heir || ci_world_is_cut(world, a, heir) || ci_world_is_cut(world, heir, a))
+        return false;
+    *ret_round = ci_time_after(ci_world_find_link(world, a, heir)->latency,
+                               ci_world_find_link(world, heir, a)->latency);
+    return true;
+}
+
 coir_time ci_world_sent_at(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,
                            size_t len)
 {

@@ -17,6 +17,11 @@ const coir_link *ci_world_find_link(const struct ci_world *world, const struct c
 bool ci_world_is_cut(const struct ci_world *world, const struct ci_node *a,
                      const struct ci_node *b);
 
+/* Whether a segment from `a` to `b`, which is dead, gets to its heir, and an answer back: a reset,
+ * as the heir knows of no connection. *ret_round: how long that takes. */
+bool ci_world_is_refused(const struct ci_world *world, const struct ci_node *a,
+                         const struct ci_node *b, coir_time *ret_round);
+
 /* When the last of `len` bytes that `a` sends to `b` now has left `a`, given the link's bandwidth.
  * The bytes occupy the link until then. */
 coir_time ci_world_sent_at(struct ci_world *world, const struct ci_node *a, const struct ci_node *b,

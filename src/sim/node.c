@@ -54,6 +54,7 @@ struct ci_node *ci_world_add_node(struct ci_world *world, const char *name)
         node->disk = before->disk;
         before->number = 0;
         before->disk = NULL;
+        before->heir = node;
     }
     if (!node->number)
         node->number = ++world->node_count;
@@ -72,6 +73,14 @@ void ci_world_kill(struct ci_world *world, struct ci_node *node)
     node->dead = node->crashed = true;
     if (node->disk)
         ci_disk_lose_power(world, node);
+}
+
+const struct ci_node *ci_world_heir(const struct ci_node *dead)
+{
+    const struct ci_node *node = dead;
+    while (node && node->dead)
+        node = node->heir;
+    return node != dead ? node : NULL;
 }
 
 void ci_world_free_nodes(struct ci_world *world)

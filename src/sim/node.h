@@ -12,6 +12,7 @@
 struct ci_node {
     struct ci_node *next;
     struct ci_world *world;
+    const struct ci_node *heir; /* the node that has taken over its address; NULL: none */
     int number;   /* its address is 10.0.0.number; 0: another node has taken it over */
     bool dead;    /* nothing reaches it any more: it lost power, or was replaced */
     bool crashed; /* it lost power: the audit skips it */
@@ -31,6 +32,9 @@ struct ci_node *ci_world_add_node(struct ci_world *world, const char *name);
 /* The node loses power (disk.h says what becomes of its disk). Its files, address and name go to
  * the next node of that name. */
 void ci_world_kill(struct ci_world *world, struct ci_node *node);
+
+/* The living node that has taken over the address of a dead one; NULL: none. */
+const struct ci_node *ci_world_heir(const struct ci_node *dead);
 
 void ci_world_free_nodes(struct ci_world *world);
 

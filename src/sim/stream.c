@@ -23,14 +23,19 @@ enum { WINDOW = CI_TRANSPORT_WINDOW };
 
 /* ---- what arrives ---- */
 
+static struct ci_socket *sender_of(struct ci_world *world, const struct ci_segment *segment)
+{
+    return ci_socket_find(world, segment->sender, segment->sender_serial);
+}
+
 static void segment_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount,
                             void *data)
 {
     struct ci_segment *segment = data;
-    if (!socket || socket->state != CI_STREAM_CONNECTED) {
-        if (!socket)
-            ci_transport_unanswered(world,
-                                    ci_socket_find(world, segment->sender, segment->sender_serial));
+    bool answered = socket && !socket->node->dead;
+    if (!answered || socket->state != CI_STREAM_CONNECTED) {
+        if (!answered) /* its sender sends it again, for a while */
+            ci_transport_unanswered(world, sender_of(world, segment));
         free(segment);
         return;
     }
@@ -45,10 +50,13 @@ static void segment_arrives(struct ci_world *world, struct ci_socket *socket, si
 static void end_arrives(struct ci_world *world, struct ci_socket *socket, size_t amount, void *data)
 {
     struct ci_segment *segment = data;
+    struct ci_socket *sender = sender_of(world, segment);
     uint64_t number = segment->number;
     (void)amount;
     free(segment);
-    if (!socket)
+    if (socket ? socket->node->dead : sender && sender->peer_node->dead)
+        ci_transport_unanswered(world, sender);
+    if (!socket || socket->node->dead)
         return;
     ci_check(!socket->in_ended, "sim/stream.c 2");
     ci_check(socket->state != CI_STREAM_CONNECTED || number == socket->segments_in,

@@ -6,7 +6,8 @@
  *
  * Segments sent over a cut link wait in the outbox. They are sent again after 200 ms, then after
  * twice as long each time. After RETRIES retries the stream ends with -ETIMEDOUT, and the peer gets
- * no reset. Closing drops the outbox. A full window is asked about at the same intervals. */
+ * no reset. Closing drops the outbox. A full window is asked about at the same intervals. Where the
+ * peer's host is dead and another has its address, that one answers by a reset. */
 #include "sim/transport.h"
 
 #include <errno.h>
@@ -97,6 +98,18 @@ static coir_time retry_time(const struct ci_world *world, size_t retries)
     return ci_time_after(world->now, wait < retransmission_most ? wait : retransmission_most);
 }
 
+/* The peer's host is dead. True: its heir's reset is on its way. */
+static bool is_refused(struct ci_world *world, struct ci_socket *socket)
+{
+    coir_time round;
+    if (!ci_world_is_refused(world, socket->node, socket->peer_node, &round))
+        return false;
+    ci_transport_drop_outbox(socket);
+    ci_socket_schedule(world, ci_time_after(world->now, round), ci_transport_reset_arrives, socket,
+                       0, NULL);
+    return true;
+}
+
 static void time_out(struct ci_world *world, struct ci_socket *socket)
 {
     ci_transport_drop_outbox(socket);
@@ -107,7 +120,7 @@ static void time_out(struct ci_world *world, struct ci_socket *socket)
 static void unanswered(struct ci_world *world, struct ci_socket *socket, size_t retries, void *data)
 {
     (void)data;
-    if (!socket)
+    if (!socket || is_refused(world, socket))
         return;
     if (!ci_world_is_cut(world, socket->peer_node, socket->node))
         ci_socket_schedule(world,
@@ -138,6 +151,8 @@ static void probe(struct ci_world *world, struct ci_socket *socket, size_t amoun
         return;
     bool full = socket->unread_by_peer >= CI_TRANSPORT_WINDOW;
     if (full && is_cut_off(world, socket)) {
+        if (is_refused(world, socket))
+            return;
         if (socket->probes > RETRIES)
             time_out(world, socket);
         else
@@ -183,6 +198,8 @@ static void retry(struct ci_world *world, struct ci_socket *socket, size_t amoun
     if (!socket || !socket->outbox)
         return;
     if (ci_transport_is_cut(world, socket)) {
+        if (is_refused(world, socket))
+            return;
         if (++socket->retries <= RETRIES)
             ci_socket_schedule(world, retry_time(world, (size_t)socket->retries), retry, socket, 0,
                                NULL);

@@ -50,11 +50,18 @@ static void describe(char *text, size_t size, int error, const char *what, const
              (unsigned long)found.offset, found.object ? found.object : "unknown code");
 }
 
+static const void *known[PLACES], *last; /* places whose misuse was logged */
+
+void ci_misuse_forget(void)
+{
+    memset(known, 0, sizeof known);
+    last = NULL;
+}
+
 /* Whether this is the first misuse of the place that is logged. Of more than the table has room
  * for, one that follows another is new again. */
 static bool is_new(const void *place)
 {
-    static const void *known[PLACES], *last;
     for (size_t i = 0; i < PLACES; i++) {
         const void *there = ci_load_relaxed(&known[i]);
         if (!there && ci_compare_exchange(&known[i], &there, place))

@@ -28,6 +28,9 @@ CI_COLD int ci_misused(int error, const char *what, const char *call, const void
 CI_COLD int ci_misused_in(const struct coir_runtime *runtime, int error, const char *what,
                           const char *call, const void *place);
 
+/* Every place is new again: for a simulated world, whose runs are alike. */
+void ci_misuse_forget(void);
+
 /* For public functions only: elsewhere they would name a function of coir's and a place in it. The
  * functions that a public one calls get them as parameters `call` and `place`. */
 #define CI_CALL __func__

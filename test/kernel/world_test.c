@@ -12,6 +12,7 @@
 #include "scenario/host.h"
 #include "sim/kernel/kernel.h"
 #include "sys/call.h"
+#include "sys/misuse.h"
 #include "sys/stack_guard.h"
 #include "task/fiber.h"
 
@@ -93,13 +94,51 @@ static int conversation(coir_sim *sim, void *arg)
     return coir_sim_host_main(sim, "client", talk, NULL);
 }
 
-static uint64_t hash_of(const char *driver, unsigned workers, uint64_t seed)
+static uint64_t hash_of(coir_scenario_fn *scenario, const char *driver, unsigned workers,
+                        uint64_t seed)
 {
     coir_sim_options options = test_sim_options(seed, workers);
     coir_sim_result result = COIR_SIM_RESULT;
     options.driver = driver;
-    CHECK_EQ(coir_sim_run(&options, conversation, NULL, &result), 0);
+    CHECK_EQ(coir_sim_run(&options, scenario, NULL, &result), 0);
     return result.trace_hash;
+}
+
+static int close_twice(void *arg)
+{
+    (void)arg;
+    coir_stream *stream;
+    CHECK_EQ(connect_to_server(&stream), 0);
+    coir_close(stream);
+    CHECK_EQ(coir_shutdown_write(stream), -EBADF);
+    return 0;
+}
+
+static void draw(enum coir_log_level level, const char *line, void *arg)
+{
+    (void)level, (void)line;
+    coir_sim_random(arg);
+}
+
+static int misuse(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    coir_config config = COIR_CONFIG;
+    config.log = draw;
+    config.log_arg = sim;
+    CHECK_EQ(coir_sim_configure(sim, &config), 0);
+    coir_sim_host(sim, "server", serve, NULL);
+    return coir_sim_host_main(sim, "client", close_twice, NULL);
+}
+
+/* What is wrong is logged once. */
+TEST(a_misuse_does_not_make_the_next_run_another)
+{
+    if (CI_ASAN) /* the stream's memory */
+        return;
+    ci_misuse_aborts = false;
+    for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        CHECK_EQ(hash_of(misuse, drivers[i], 1, 1), hash_of(misuse, drivers[i], 1, 1));
 }
 
 /* Whatever ran before it, in this process. */
@@ -108,9 +147,9 @@ TEST(the_same_seed_is_the_same_run)
     for (unsigned i = 0; i < sizeof drivers / sizeof *drivers; i++)
         for (unsigned workers = 1; workers <= 3; workers++)
             for (uint64_t seed = 1; seed <= 20; seed++) {
-                uint64_t first = hash_of(drivers[i], workers, seed);
-                CHECK(hash_of(drivers[i], workers, seed + 1000) != first);
-                CHECK_EQ(hash_of(drivers[i], workers, seed), first);
+                uint64_t first = hash_of(conversation, drivers[i], workers, seed);
+                CHECK(hash_of(conversation, drivers[i], workers, seed + 1000) != first);
+                CHECK_EQ(hash_of(conversation, drivers[i], workers, seed), first);
             }
 }
 
@@ -421,6 +460,79 @@ static int fill_up(coir_sim *sim, void *arg)
 TEST(a_writer_that_waits_for_room_notices_that_its_peer_is_gone)
 {
     on_every_driver(fill_up, 10, 0);
+}
+
+/* The host is started again, and knows nothing of the connection. What is written before or after
+ * that, or is too much to be taken at once, is answered by a reset. */
+static enum { WRITES_BEFORE, WRITES_AFTER, WRITES_MUCH, WAYS } way;
+
+static int talk_over_an_outage(void *arg)
+{
+    static char bytes[8000000];
+    coir_stream *stream;
+    CHECK_EQ(connect_to_server(&stream), 0);
+    coir_sim_crash(arg, gone);
+    CHECK(way != WRITES_BEFORE || coir_write(stream, "x", 1) == 1);
+    coir_sleep_for(3 * COIR_S);
+    CHECK(coir_sim_host(arg, "server", serve, NULL));
+    COIR_DEADLINE(coir_in(20 * COIR_S)); /* less than it takes to time out */
+    int rc = coir_write_all(stream, bytes, way == WRITES_MUCH ? sizeof bytes : way == WRITES_AFTER);
+    CHECK_EQ(rc < 0 ? rc : coir_read(stream, bytes, 1), -ECONNRESET);
+    coir_close(stream);
+    rc = connect_to_server(&stream);
+    coir_close(rc < 0 ? NULL : stream);
+    return rc;
+}
+
+static int start_again(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    CHECK((gone = coir_sim_host(sim, "server", serve, NULL)));
+    return coir_sim_host_main(sim, "client", talk_over_an_outage, sim);
+}
+
+TEST(a_host_that_is_started_again_resets_the_connections_of_the_one_before)
+{
+    for (way = 0; way < WAYS; way++) {
+        coir_sim_options options = test_sim_options(1, 1); /* on the driver "sim" */
+        CHECK_EQ(coir_sim_run(&options, start_again, NULL, NULL), 0);
+        on_every_driver(start_again, 10, 0);
+    }
+}
+
+/* What is on its way when the host loses its power is sent again, and is answered by the reset. */
+static int write_into_an_outage(void *arg)
+{
+    char byte;
+    coir_stream *stream;
+    COIR_DEADLINE(coir_in(30 * COIR_S));
+    coir_sim_link(arg, NULL, NULL, (coir_link){.latency = 10 * COIR_MS});
+    CHECK_EQ(connect_to_server(&stream), 0);
+    CHECK_EQ(way == WRITES_BEFORE ? coir_write(stream, "x", 1) : coir_shutdown_write(stream),
+             way == WRITES_BEFORE);
+    coir_sim_crash(arg, gone);
+    coir_sleep_for(COIR_S);
+    CHECK(coir_sim_host(arg, "server", serve, NULL));
+    COIR_DEADLINE(coir_in(20 * COIR_S));
+    CHECK_EQ(coir_read(stream, &byte, 1), -ECONNRESET);
+    coir_close(stream);
+    return 0;
+}
+
+static int crash_on_the_way(coir_sim *sim, void *arg)
+{
+    (void)arg;
+    CHECK((gone = coir_sim_host(sim, "server", serve, NULL)));
+    return coir_sim_host_main(sim, "client", write_into_an_outage, sim);
+}
+
+TEST(what_is_on_its_way_to_a_host_that_is_started_again_is_answered_by_a_reset)
+{
+    for (way = 0; way < 2; way++) {                        /* bytes, or the end */
+        coir_sim_options options = test_sim_options(1, 1); /* on the driver "sim" */
+        CHECK_EQ(coir_sim_run(&options, crash_on_the_way, NULL, NULL), 0);
+        on_every_driver(crash_on_the_way, 10, 0);
+    }
 }
 
 static int fall_silent(void *arg)

@@ -6,23 +6,19 @@
 enum { PERIOD = 32749, STEP = 7919 };
 
 static unsigned char table[PERIOD];
-static bool made;
 
-static void fill(void)
+__attribute__((constructor)) static void fill(void)
 {
     unsigned state = 1;
     for (size_t i = 0; i < PERIOD; i++) {
         state = state * 1103515245 + 12345;
         table[i] = (unsigned char)(state >> 16);
     }
-    made = true;
 }
 
 /* The next piece of the table: how long it is, at most `len`. */
 static size_t piece(unsigned which, size_t at, size_t len, const unsigned char **ret_bytes)
 {
-    if (!made)
-        fill();
     size_t start = ((size_t)which * STEP + at) % PERIOD;
     *ret_bytes = table + start;
     return len < PERIOD - start ? len : PERIOD - start;

@@ -180,7 +180,6 @@ static void use_without_worker(void)
     coir_write_queue *queue = NULL;
     coir_address group;
     MUST_BE(coir_stream_detach(talk.stream), -ESRCH);
-    MUST_BE(coir_stream_set_timeout(talk.stream, COIR_READ, COIR_S, 0), -ESRCH);
     MUST_BE(coir_stream_release(talk.stream, text, sizeof text, &len, &fd), -ESRCH);
     MUST_BE(coir_write_queue_new(talk.stream, &queue), -ESRCH);
     MUST_BE(coir_listener_local(talk.listener, text, sizeof text), -ESRCH);

@@ -8,6 +8,7 @@
  *   EPIPE after the peer's end, or as ECONNREFUSED before the connection was established.
  * - Over a cut link nothing arrives: the pump retries with growing delays, then the sender gets
  *   ETIMEDOUT, and the peer is not told. A reset is sent once.
+ * - Where the peer's host is dead and another has its address, that one answers by a reset.
  * - A sender whose peer has no room asks again when a link has changed (tcp_probe_timer): over a
  * cut one it gets ETIMEDOUT as well.
  * - Waiting writers are woken when a third of the buffer is free (sk_stream_write_space).
@@ -238,6 +239,17 @@ static bool try_again(struct ci_ksocket *socket)
     return true;
 }
 
+/* The peer's host is dead. True: its heir's reset is on its way. */
+static bool is_refused(struct ci_ksocket *socket)
+{
+    coir_time round;
+    if (!ci_world_is_refused(ci_k.world, socket->node, socket->peer_node, &round))
+        return false;
+    ci_kqueue_drop(&socket->out);
+    ci_kschedule(ci_time_after(ci_know(), round), reset_arrives, socket, 0);
+    return true;
+}
+
 static void pump(void *arg, size_t number)
 {
     (void)number;
@@ -251,7 +263,8 @@ static void pump(void *arg, size_t number)
     }
     if (ci_knetwork_is_cut(socket) || (socket->peer->listener && !socket->peer->queued)) {
         /* the link is cut, or the handshake has not ended */
-        try_again(socket);
+        if (!is_refused(socket))
+            try_again(socket);
         return;
     }
     socket->retries = 0;

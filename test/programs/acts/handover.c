@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "program.h"
+#include "sim/bytes.h"
 
 enum { STREAMS_MOST = 400, SIMULATED_ROOM = 2000 }; /* bytes that a stream holds, at the least */
 
@@ -26,10 +27,10 @@ struct journey {
     bool waits_for_bursts, crowd;
 };
 
-static char byte_at(const struct traveller *traveller, uint32_t at)
+/* Which bytes it carries (test/sim/bytes.h). */
+static unsigned message_of(const struct traveller *traveller)
 {
-    return (char)((uint32_t)traveller->act->seed + (uint32_t)traveller->number * 31 + at * 11 +
-                  (at >> 8) + (at >> 16));
+    return (unsigned)traveller->act->seed + (unsigned)traveller->number * 31;
 }
 
 static int draw_journey(struct act *act, struct ci_random *random)
@@ -99,8 +100,7 @@ static int begin_journey(struct act *act)
 static int write_piece(struct traveller *traveller, uint32_t len)
 {
     char *bytes = malloc(len + 1);
-    for (uint32_t i = 0; i < len; i++)
-        bytes[i] = byte_at(traveller, traveller->written + i);
+    bytes_make(bytes, message_of(traveller), traveller->written, len);
     int rc = coir_write_all(traveller->far, bytes, len);
     traveller->written += len;
     free(bytes);
@@ -140,12 +140,13 @@ static int write_streams(struct actor *actor)
 
 /* ---- the stations ---- */
 
-static void read_some(struct traveller *traveller, const char *bytes, ssize_t count)
+static void read_some(struct traveller *traveller, const char *bytes, uint32_t count)
 {
-    for (ssize_t i = 0; i < count; i++, traveller->read++)
-        if (traveller->read >= traveller->bytes || bytes[i] != byte_at(traveller, traveller->read))
-            program_fail(traveller->act, "stream %d: byte %u of %u is wrong", traveller->number,
-                         traveller->read, traveller->bytes);
+    if (count > traveller->bytes - traveller->read ||
+        !bytes_are(bytes, message_of(traveller), traveller->read, count))
+        program_fail(traveller->act, "stream %d: of the %u bytes from %u of %u some are wrong",
+                     traveller->number, count, traveller->read, traveller->bytes);
+    traveller->read += count;
 }
 
 static int call_read(struct wait *wait)
@@ -191,7 +192,7 @@ static int read_here(struct actor *actor, struct traveller *traveller)
             rc = (int)coir_try_read(traveller->near, bytes, len);
     }
     if (rc > 0)
-        read_some(traveller, bytes, rc);
+        read_some(traveller, bytes, (uint32_t)rc);
     return rc == -EAGAIN ? LOST : rc;
 }
 

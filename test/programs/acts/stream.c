@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "program.h"
+#include "sim/bytes.h"
 
 enum { PIECE = 20000, PAIRS_MOST = ACTORS_MOST / 2 };
 
@@ -49,15 +50,10 @@ struct end {
     bool ended;
 };
 
-/* What the bytes of a side begin with; read once, as they are many. */
-static uint32_t first_byte(const struct end *end, int side)
+/* Which bytes a side writes (test/sim/bytes.h). */
+static unsigned message_of(const struct end *end, int side)
 {
-    return (uint32_t)end->actor->act->seed + (uint32_t)side * 101;
-}
-
-static char byte_at(uint32_t first, uint32_t at)
-{
-    return (char)(first + at * 7 + (at >> 8) + (at >> 16));
+    return (unsigned)end->actor->act->seed + (unsigned)side * 101;
 }
 
 /* One end cannot write all before it has read all: what it waits for in both directions is
@@ -236,13 +232,11 @@ static int open_duplex(struct end *end)
 
 static void came(struct end *end, const char *bytes, uint32_t count)
 {
-    uint32_t first = first_byte(end, !end->side), all = end->pair->bytes[!end->side], i = 0;
-    while (i < count && end->read + i < all && bytes[i] == byte_at(first, end->read + i))
-        i++;
-    end->read += i;
-    if (i < count)
-        program_fail(end->actor->act, "pair %d side %d: byte %u of %u is wrong",
-                     end->actor->number / 2, end->side, end->read, all);
+    uint32_t all = end->pair->bytes[!end->side];
+    if (count > all - end->read || !bytes_are(bytes, message_of(end, !end->side), end->read, count))
+        program_fail(end->actor->act, "pair %d side %d: of %u bytes from %u of %u some are wrong",
+                     end->actor->number / 2, end->side, count, end->read, all);
+    end->read += count;
     if (end->read == all)
         coir_event_set(&end->pair->all_came[end->side]);
 }
@@ -262,9 +256,7 @@ static uint32_t next_piece(const struct end *end, char *bytes)
                           end->pair->manners[end->side] == MANNER_HOLD ? count / 8 + 1 : count);
     if (count > left)
         count = left;
-    uint32_t first = first_byte(end, end->side);
-    for (uint32_t i = 0; i < count; i++)
-        bytes[i] = byte_at(first, end->written + i);
+    bytes_make(bytes, message_of(end, end->side), end->written, count);
     return count;
 }
 
