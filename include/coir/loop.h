@@ -230,7 +230,7 @@ enum coir_hook_when {
 typedef void coir_hook_fn(coir_loop *loop, coir_hook *hook, void *arg);
 
 /* Calls a function in each turn of the loop. A hook that is started during a turn is first called
- * in the next one.
+ * in the next one. One that is started stays as it is.
  * Suspends: no.  Threads: owner. */
 COIR_API void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
                               coir_hook_fn *fn, void *arg);

@@ -35,12 +35,9 @@ void ci_hooks_call(coir_loop *loop, struct ci_list *hooks)
     }
 }
 
-static bool is_started(const struct ci_list *hooks, const struct hook *hook)
+static bool is_started(const struct hook *hook) /* its links are zeros before the first time */
 {
-    ci_list_for_each (node, hooks)
-        if (node == &hook->link)
-            return true;
-    return false;
+    return hook->link.next && !ci_list_empty(&hook->link);
 }
 
 void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when, coir_hook_fn *fn,
@@ -52,7 +49,7 @@ void coir_hook_start(coir_loop *loop, coir_hook *hook, enum coir_hook_when when,
         return;
     if ((ci_loop_is_foreign(loop) &&
          CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")) ||
-        (CI_DEBUG && is_started(&loop->hooks[when], hook_of(hook)) &&
+        (is_started(hook_of(hook)) &&
          CI_MISUSE(-EBUSY, "the hook was started before; stop it first")))
         return;
     *hook_of(hook) = (struct hook){.fn = fn, .arg = arg, .turn = loop->turns};
@@ -65,6 +62,6 @@ void coir_hook_stop(coir_loop *loop, coir_hook *hook)
         (ci_loop_is_foreign(loop) &&
          CI_MISUSE(-EXDEV, "another thread is in a turn of the loop; use coir_loop_post")))
         return;
-    if (hook_of(hook)->link.next) /* it has been started once */
+    if (is_started(hook_of(hook)))
         ci_list_remove(&hook_of(hook)->link);
 }

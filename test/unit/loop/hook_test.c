@@ -2,6 +2,7 @@
 #include <coir/loop.h>
 
 #include "harness.h"
+#include "sys/misuse.h"
 
 static int calls;
 
@@ -24,7 +25,7 @@ static void add_another(coir_loop *loop, coir_hook *hook, void *arg)
 TEST(a_hook_added_by_a_hook_runs_in_the_next_turn)
 {
     coir_loop *loop;
-    coir_hook hook;
+    coir_hook hook = {{0}};
     CHECK_EQ(coir_loop_new(&loop), 0);
     coir_hook_start(loop, &hook, COIR_HOOK_AFTER_TURN, add_another, NULL);
     coir_loop_run_once(loop, 0);
@@ -52,7 +53,7 @@ static void note_timer(coir_loop *loop, coir_timer *timer, void *arg)
 TEST(hooks_are_called_before_the_wait_and_after_what_came)
 {
     coir_loop *loop;
-    coir_hook before_wait, after_turn;
+    coir_hook before_wait = {{0}}, after_turn = {{0}};
     coir_timer timer = {{0}};
     CHECK_EQ(coir_loop_new(&loop), 0);
     coir_hook_start(loop, &after_turn, COIR_HOOK_AFTER_TURN, note, "a");
@@ -84,6 +85,35 @@ TEST(a_hook_started_by_a_timer_runs_in_the_next_turn)
     CHECK_EQ(calls, 0);
     coir_loop_run_once(loop, 0);
     CHECK_EQ(calls, 1);
+    coir_loop_free(loop);
+}
+
+/* Also while the hooks are called, of which those that come later are in no list of the loop. */
+static void start_again(coir_loop *loop, coir_hook *hook, void *later)
+{
+    coir_hook_start(loop, hook, COIR_HOOK_IN_TURN, before, NULL);
+    coir_hook_start(loop, later, COIR_HOOK_AFTER_TURN, add_another, NULL);
+}
+
+TEST(a_started_hook_is_not_started_again)
+{
+    coir_loop *loop;
+    coir_hook first = {{0}}, later = {{0}};
+    ci_misuse_aborts = false;
+    CHECK_EQ(coir_loop_new(&loop), 0);
+    coir_hook_start(loop, &first, COIR_HOOK_AFTER_TURN, start_again, &later);
+    coir_hook_start(loop, &later, COIR_HOOK_AFTER_TURN, before, NULL);
+    for (int i = 1; i <= 3; i++) {
+        coir_loop_run_once(loop, 0);
+        CHECK_EQ(calls, i);
+    }
+    coir_hook_stop(loop, &first);
+    coir_hook_stop(loop, &later);
+    coir_loop_run_once(loop, 0);
+    CHECK_EQ(calls, 3);
+    coir_hook_start(loop, &later, COIR_HOOK_BEFORE_WAIT, before, NULL);
+    coir_loop_run_once(loop, 0);
+    CHECK_EQ(calls, 4);
     coir_loop_free(loop);
 }
 
