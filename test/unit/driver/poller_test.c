@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -307,15 +308,14 @@ TEST(a_reused_number_is_another_source)
 
 enum { SETS = 20000, SOURCES = 4 };
 static coir_source sources[SOURCES];
-static int answered;
+static sem_t answered;
 
 static void *set_often(void *arg)
 {
     (void)arg;
     for (int i = 0; i < SETS; i++) {
         CHECK_EQ(coir_source_set(&sources[i % SOURCES], COIR_READ), 0);
-        while (__atomic_load_n(&answered, __ATOMIC_ACQUIRE) <= i)
-            sched_yield();
+        sem_wait(&answered);
     }
     return NULL;
 }
@@ -337,14 +337,15 @@ static void own_sources(const char *name)
           events[1].token == 101);
     CHECK_EQ(coir_poller_wait(poller, events, 8, 0), 0);
     CHECK_EQ(coir_poller_add(poller, a, 7, COIR_READ), 0);
-    __atomic_store_n(&answered, 0, __ATOMIC_RELEASE);
+    sem_init(&answered, 0, 0);
     pthread_create(&thread, NULL, set_often, NULL);
     for (int i = 0; i < SETS; i++) { /* a wake-up that is lost would wait for ever */
         CHECK_EQ(coir_poller_wait(poller, events, 8, COIR_NEVER), 1);
         CHECK_EQ(events[0].token, 100 + (uint64_t)(i % SOURCES));
-        __atomic_store_n(&answered, i + 1, __ATOMIC_RELEASE);
+        sem_post(&answered);
     }
     pthread_join(thread, NULL);
+    sem_destroy(&answered);
     CHECK_EQ(coir_source_set(&sources[2], COIR_READ), 0);
     for (int i = 0; i < SOURCES; i++)
         coir_source_remove(&sources[i]);

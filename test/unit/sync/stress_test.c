@@ -3,7 +3,7 @@
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 
 #include "harness.h"
@@ -114,7 +114,8 @@ TEST(mutexes_between_threads)
 
 struct ball {
     coir_waker waker;
-    uint64_t mine; /* even: it is the task's turn */
+    sem_t thrown;  /* to the thread */
+    bool returned; /* it is the task's turn */
     uint64_t count;
 };
 
@@ -122,9 +123,8 @@ static void *play(void *arg)
 {
     struct ball *ball = arg;
     for (uint64_t i = 0; i < ball->count; i++) {
-        while (__atomic_load_n(&ball->mine, __ATOMIC_ACQUIRE) != 2 * i + 1)
-            sched_yield();
-        __atomic_store_n(&ball->mine, 2 * i + 2, __ATOMIC_RELEASE);
+        sem_wait(&ball->thrown);
+        __atomic_store_n(&ball->returned, true, __ATOMIC_RELEASE);
         coir_waker_wake_by_ref(&ball->waker);
     }
     coir_waker_drop(ball->waker);
@@ -138,13 +138,16 @@ static void wake_ups(void)
     pthread_t thread;
     CHECK_EQ(coir_parker_init(&parker), 0);
     ball.waker = coir_parker_waker(&parker);
+    sem_init(&ball.thrown, 0, 0);
     pthread_create(&thread, NULL, play, &ball);
     for (uint64_t i = 0; i < ball.count; i++) {
-        __atomic_store_n(&ball.mine, 2 * i + 1, __ATOMIC_RELEASE);
-        while (__atomic_load_n(&ball.mine, __ATOMIC_ACQUIRE) == 2 * i + 1)
+        __atomic_store_n(&ball.returned, false, __ATOMIC_RELEASE);
+        sem_post(&ball.thrown);
+        while (!__atomic_load_n(&ball.returned, __ATOMIC_ACQUIRE))
             CHECK_EQ(coir_parker_wait(&parker), 0);
     }
     pthread_join(thread, NULL);
+    sem_destroy(&ball.thrown);
     coir_parker_done(&parker);
 }
 

@@ -227,11 +227,15 @@ TEST(a_task_that_waits_for_itself_and_a_mutex_that_nobody_unlocks_are_told)
 /* Not a deadlock, though it looks like one: a thread outside of the runtime is going to send. */
 static coir_event outside_event = COIR_EVENT_INIT;
 
+static void come_late(void) /* leaves the workers time to tell a deadlock */
+{
+    usleep(500);
+}
+
 static void *set_later(void *arg)
 {
     coir_runtime *runtime = arg;
-    for (int i = 0; i < 1000; i++)
-        sched_yield();
+    come_late();
     coir_event_set(&outside_event);
     coir_runtime_release(runtime);
     return NULL;
@@ -248,8 +252,7 @@ static int wait_for_outside(void *arg)
 static int offload_nap(void *arg)
 {
     (void)arg;
-    for (int i = 0; i < 1000; i++)
-        sched_yield();
+    come_late();
     return 0;
 }
 
@@ -261,8 +264,7 @@ static int wait_for_offloaded(void *arg)
 
 static void *use_waker(void *arg)
 {
-    for (int i = 0; i < 1000; i++)
-        sched_yield();
+    come_late();
     coir_waker_wake(*(coir_waker *)arg);
     return NULL;
 }

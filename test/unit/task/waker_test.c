@@ -2,7 +2,7 @@
 #include <coir.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
+#include <semaphore.h>
 
 #include "harness.h"
 #include "sys/misuse.h"
@@ -42,16 +42,17 @@ TEST_SIM(wake_ups_before_the_wait_are_kept_and_several_are_one)
 
 struct shuttle {
     coir_waker waker;
-    int turn, rounds;
+    sem_t next;  /* a round begins */
+    bool turned; /* the thread has done its part of the round */
+    int rounds;
 };
 
 static void *wake_thread(void *arg)
 {
     struct shuttle *shuttle = arg;
     for (int i = 0; i < shuttle->rounds; i++) {
-        while (__atomic_load_n(&shuttle->turn, __ATOMIC_ACQUIRE) != i)
-            sched_yield();
-        __atomic_store_n(&shuttle->turn, -2, __ATOMIC_RELEASE);
+        sem_wait(&shuttle->next);
+        __atomic_store_n(&shuttle->turned, true, __ATOMIC_RELEASE);
         coir_waker_wake_by_ref(&shuttle->waker);
     }
     coir_waker_wake(shuttle->waker);
@@ -67,15 +68,17 @@ static int be_woken(void *arg)
     pthread_t thread;
     CHECK_EQ(coir_parker_init(&parker), 0);
     shuttle->waker = coir_parker_waker(&parker);
-    shuttle->turn = -1;
+    sem_init(&shuttle->next, 0, 0);
     pthread_create(&thread, NULL, wake_thread, shuttle);
     for (int i = 0; i < shuttle->rounds; i++) {
-        __atomic_store_n(&shuttle->turn, i, __ATOMIC_RELEASE);
-        while (__atomic_load_n(&shuttle->turn, __ATOMIC_ACQUIRE) == i)
+        __atomic_store_n(&shuttle->turned, false, __ATOMIC_RELEASE);
+        sem_post(&shuttle->next);
+        while (!__atomic_load_n(&shuttle->turned, __ATOMIC_ACQUIRE))
             CHECK_EQ(coir_parker_wait(&parker), 0);
     }
     coir_parker_done(&parker);
     pthread_join(thread, NULL);
+    sem_destroy(&shuttle->next);
     return 0;
 }
 
