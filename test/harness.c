@@ -137,6 +137,17 @@ int test_run(const coir_config *config, coir_task_fn *fn, void *arg)
     return rc;
 }
 
+void test_own_loopback(char ret_text[16])
+{
+    unsigned pid = (unsigned)getpid();
+#ifdef __linux__
+    snprintf(ret_text, 16, "127.%u.%u.%u", 1 + pid / 62500 % 250, pid / 250 % 250, 1 + pid % 250);
+#else
+    (void)pid;
+    snprintf(ret_text, 16, "127.0.0.1");
+#endif
+}
+
 /* 0: passed. */
 static int run_apart(const struct test *test)
 {

@@ -1,10 +1,9 @@
 /* Tests: each case runs in a process of its own, under a time limit; a failed check ends it. A
  * failure prints the command that repeats it.
  *
- *   TEST(name) { ... }          in plain code
- *   TEST_SIM(name) { ... }      in the main fiber of a host of the simulated world; returns when
- * the fiber does TEST_REAL(name) { ... }     in the main fiber of a runtime of one worker on the
- * real driver
+ *   TEST(name) { ... }       in plain code
+ *   TEST_SIM(name) { ... }   in the main fiber of a host of the simulated world, until that returns
+ *   TEST_REAL(name) { ... }  in the main fiber of a runtime of one worker on the real driver
  */
 #ifndef TEST_HARNESS_H
 #define TEST_HARNESS_H
@@ -29,6 +28,11 @@ void test_in_runtime(void (*body)(void), unsigned workers);
 
 /* Makes a runtime, runs `fn(arg)` on it as the first task, and frees it: returns what that did. */
 int test_run(const coir_config *config, coir_task_fn *fn, void *arg);
+
+/* An address of the loopback that is this process's, "127.1.2.3": for datagram sockets that are to
+ * share a port. Linux may give one that asks for any port, and may share it, the port of another
+ * process's at the same address. Elsewhere there is one address for all. */
+void test_own_loopback(char ret_text[16]);
 
 /* SEED=N in the environment asks for one seed alone, with its trace: true, and *ret_seed is it. */
 bool test_one_seed(uint64_t *ret_seed);

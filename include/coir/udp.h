@@ -37,7 +37,8 @@ typedef struct coir_udp_options {
     const char *address; /* where it is bound, as coir_udp_open */
     const char *peer;    /* [none] as coir_udp_open */
     /* [false] SO_REUSEPORT: several sockets have the address. The system chooses one of them for
-     * each sender, and always the same; multicasts and broadcasts come to all */
+     * each sender, and always the same; multicasts and broadcasts come to all. For port 0 Linux may
+     * choose one that another such socket of the user has */
     bool reuse_port;
     bool ipv6_only;  /* [false] "[::]:80" and ":80" take IPv6 alone, not IPv4 too */
     bool broadcast;  /* [false] it may send broadcasts */

@@ -217,13 +217,21 @@ TEST(each_family_has_its_ports)
     everywhere(ports);
 }
 
+static const char *any_port(char ret_address[64])
+{
+    char host[16];
+    test_own_loopback(host);
+    snprintf(ret_address, 64, "%s:0", host);
+    return ret_address;
+}
+
 /* Each of two gets something in the end, and one sender has always the same. */
 static void shared_by_datagrams(void)
 {
     coir_udp *both[2];
     coir_udp_options options = COIR_UDP_OPTIONS;
     char own[64], byte = 'x';
-    options.address = "127.0.0.1:0";
+    options.address = any_port(own);
     options.reuse_port = true;
     CHECK_EQ(coir_udp_open_with(&options, &both[0]), 0);
     CHECK(coir_udp_local(both[0], own, sizeof own) > 0);
@@ -274,8 +282,8 @@ static void share_with_a_connected_one(bool connected_first)
 {
     char own[64], peers[64], byte = 'x';
     coir_address to;
-    coir_udp *stranger, *peer = open_shared("127.0.0.1:0", NULL, peers);
-    coir_udp *first = open_shared("127.0.0.1:0", connected_first ? peers : NULL, own);
+    coir_udp *stranger, *peer = open_shared(any_port(peers), NULL, peers);
+    coir_udp *first = open_shared(any_port(own), connected_first ? peers : NULL, own);
     coir_udp *second = open_shared(own, connected_first ? NULL : peers, own);
     coir_udp *connected = connected_first ? first : second;
     CHECK_EQ(coir_address_parse(own, &to), 0);
