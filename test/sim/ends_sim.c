@@ -5,7 +5,8 @@
  * What must hold:
  * 1. Whoever waits for what has happened is told, soon, with the right result; nobody else is.
  * 2. Each buffer of a queue has one outcome; the function of the last one may free the queue.
- * 3. A limit of the peer's time holds for a queue at once, and for others from their next wait on:
+ * 3. The peer of an end that was closed, or writes no more, reads up to that, and hears of it.
+ * 4. A limit of the peer's time holds for a queue at once, and for others from their next wait on:
  *    a call ends with -ETIMEDOUT when the account is used up, neither sooner nor later. */
 #include <coir.h>
 #include <coir/filter.h>
@@ -29,7 +30,7 @@ enum {
     PORT = 7000,
     READS_MOST = 20
 };
-static const coir_time just = 5 * COIR_MS, patience = 100 * COIR_S;
+static const coir_time just = 5 * COIR_MS, soon = 5 * COIR_S, patience = 100 * COIR_S;
 static char nothing[4096];
 
 enum role { READS, WAITS_TO_READ, WRITES, WAITS_TO_WRITE, WAITS_FOR_THE_END, WAITERS_MOST = 6 };
@@ -395,6 +396,16 @@ static void check(const struct end *end, enum happening what)
     MUST(!end->frees_queue || !end->queue || end->told < end->pushed);
 }
 
+static void hear_of_the_end(const struct end *end) /* 3 */
+{
+    char bytes[1000];
+    ssize_t n;
+    COIR_DEADLINE(coir_in(soon));
+    while ((n = coir_read(end->far, bytes, sizeof bytes)) > 0)
+        continue;
+    MUST_BE(n, 0);
+}
+
 static void end_all(struct end *end, coir_scope *scope)
 {
     coir_scope_cancel(scope);
@@ -431,6 +442,8 @@ static void use_end(int player)
     let_happen(&end, what);
     MUST_BE(coir_sleep_for(just), 0);
     check(&end, what);
+    if ((what == CLOSED || what == SHUT) && !end.veil)
+        hear_of_the_end(&end);
     end_all(&end, scope);
 }
 
@@ -487,7 +500,7 @@ static void read_in_time(struct account *account)
     ssize_t n = read_or_wait(account, reads);
     coir_time end = coir_now(), since = account->set_at > begin ? account->set_at : begin;
     MUST(n > 0 || n == -ETIME || (n == -ETIMEDOUT && is_limited));
-    if (is_limited) { /* 3 */
+    if (is_limited) { /* 4 */
         MUST(end - begin <= left + just || end - begin <= just);
         MUST(n != -ETIMEDOUT || end - begin >= left - COIR_MS);
         account->behind += end - since;

@@ -10,7 +10,8 @@
  * 3. An idle HTTP connection ends when its idle timeout has passed, not before and soon after. A
  *    WebSocket connection ends when its peer answers no ping, and stays while it does.
  * 4. A connection without a fiber is told its end once, and soon after its client has gone.
- * 5. A server that drains closes what rests soon, and has ended soon after its drain timeout.
+ * 5. A server that drains closes what rests soon, and has ended soon after its drain timeout. A
+ *    WebSocket connection of it, also one that it accepts meanwhile, is told before it ends.
  * In seeds in which memory is out, a connection may end at any time, and an answer be a 5xx. */
 #include <coir/sim.h>
 #include <coir/web.h>
@@ -38,6 +39,7 @@ enum {
     FIN = 128
 };
 static const coir_time rest_delay = COIR_S; /* of connections */
+static const coir_time thought_most = 2 * COIR_S;
 
 /* A WebSocket connection, at the server. */
 struct place {
@@ -55,6 +57,7 @@ struct visitor {
     coir_time answered_at;       /* by the server, over HTTP */
     int round_least, round_most; /* that may serve it: what a drain refuses is sent to the next */
     bool leaves;                 /* it has asked for the end */
+    bool told;                   /* that the server closes */
     char bytes[2000];
     size_t start, end;
 };
@@ -118,6 +121,15 @@ static int on_message(coir_ws *ws, coir_ws_message *message, void *arg)
     return rc;
 }
 
+/* For a while, or until the server drains: 0, or what has cancelled the handler. */
+static int think(coir_request *req)
+{
+    coir_case cases[] = {coir_case_drain(req),
+                         coir_case_at(coir_in((coir_time)below(thought_most)))};
+    int which = coir_select(cases, 2);
+    return which < 0 ? which : 0;
+}
+
 static int accept_ws(coir_request *req, coir_response *res, void *arg)
 {
     (void)arg;
@@ -126,7 +138,10 @@ static int accept_ws(coir_request *req, coir_response *res, void *arg)
         return 0;
     struct place *place = &w.places[atoi(number)];
     coir_ws *ws;
-    int rc = coir_ws_handle_with(req, res, &w.ws, on_message, place, &ws);
+    int rc = below(3) ? 0 : think(req);
+    if (rc < 0)
+        return rc;
+    rc = coir_ws_handle_with(req, res, &w.ws, on_message, place, &ws);
     if (rc < 0)
         return rc;
     place->accepted = true;
@@ -546,6 +561,7 @@ static int listen_to(struct visitor *v, bool for_answer, coir_time until)
         case PING: send_control(v, PONG, text, 0); break;
         case CLOSE:
             MUST(is_excused(v));
+            v->told = true;
             send_control(v, CLOSE, text, 2);
             MUST_BE(gather(v, 1, coir_in(w.ws.close_timeout + w.soon)), GONE);
             return GONE;
@@ -565,7 +581,7 @@ static bool upgrade(struct visitor *v)
                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
                  (int)(v->place - w.places));
     send_bytes(v, head, (size_t)len);
-    int rc = gather_head(v, &size, coir_in(w.soon));
+    int rc = gather_head(v, &size, coir_in(thought_most + w.soon));
     MUST(rc != LATE);
     bool done = rc == 0 && memcmp(v->bytes + v->start, "HTTP/1.1 101 ", 13) == 0;
     MUST(done || is_excused(v));
@@ -646,10 +662,12 @@ static void visit_ws(struct visitor *v, bool is_last)
     for (uint64_t messages = below(5); is_there && messages; messages--)
         is_there = listen_in_silence(v) && converse(v, 'm');
     settle(is_last);
-    if (is_there && is_last)
+    if (is_there && is_last) {
         MUST_BE(listen_to(v, false, COIR_NEVER), GONE);
-    else if (is_there && listen_in_silence(v))
+        MUST(v->told || w.harm || w.options.drain_timeout <= w.soon);
+    } else if (is_there && listen_in_silence(v)) {
         end_ws(v);
+    }
 }
 
 /* ---- all visits ---- */
