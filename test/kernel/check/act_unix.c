@@ -29,7 +29,7 @@ static bool has_own_name(const struct game *game, const struct slot *slot)
     return true;
 }
 
-/* The kernel chooses names at random, for streams and datagrams apart: until no other slot has the
+/* The kernel chooses names at random, for streams and datagrams apart: until nobody else has the
  * name. */
 static int64_t open_named(struct game *game, uint8_t at, enum kind kind)
 {
@@ -38,7 +38,7 @@ static int64_t open_named(struct game *game, uint8_t at, enum kind kind)
         open_slot(game, at, kind,
                   kind == UNIX_DATAGRAM ? ci_sys_open_datagram(AF_UNIX) : ci_sys_socket(AF_UNIX));
         int64_t rc = bind_anywhere(slot);
-        if (rc < 0 || has_own_name(game, slot))
+        if (rc < 0 || (has_own_name(game, slot) && kernel_is_own_name(slot)))
             return rc;
         close_slot(slot);
     }

@@ -217,6 +217,10 @@ bool kernel_is_same_file(coir_fd a, coir_fd b); /* of two sockets */
 bool kernel_keeps_port(unsigned port); /* for sockets that are bound: none connects from it */
 int kernel_add(coir_fd fd, uint64_t number);
 
+/* Whether no socket of the other type, such as one of an earlier program that the kernel has not
+ * freed yet, has the name of this one, which it has chosen. */
+bool kernel_is_own_name(const struct slot *slot);
+
 /* How much OP_FILL is to come to the real kernel finds out, and the model is told. */
 void kernel_prepare_fill(coir_fd fd);
 /* of the next send, of `len` at most */

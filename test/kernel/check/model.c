@@ -80,6 +80,12 @@ bool kernel_keeps_port(unsigned port)
     return true;
 }
 
+bool kernel_is_own_name(const struct slot *slot)
+{
+    (void)slot;
+    return true;
+}
+
 int kernel_add(coir_fd fd, uint64_t number)
 {
     ssize_t n = ci_sys_write(fd, &number, sizeof number);

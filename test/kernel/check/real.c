@@ -96,6 +96,17 @@ bool kernel_keeps_port(unsigned port)
     return (port - first) % 2;
 }
 
+bool kernel_is_own_name(const struct slot *slot)
+{
+    int type = slot->kind == UNIX_DATAGRAM ? SOCK_STREAM : SOCK_DGRAM,
+        fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool found =
+        connect(fd, (const struct sockaddr *)(const void *)&slot->name, slot->name_len) == 0 ||
+        errno != ECONNREFUSED;
+    close(fd);
+    return !found;
+}
+
 coir_fd kernel_copy(coir_fd fd)
 {
     int copy = dup(fd);
