@@ -6,6 +6,7 @@
 #include "driver/count.h"
 #include "driver/nonblocking.h"
 #include "driver/uring.h"
+#include "sys/call.h"
 #include "sys/socket_call.h"
 
 static bool is_foreign(const struct ci_op *op)
@@ -40,8 +41,13 @@ static bool start_poll(struct ci_uring *uring, struct ci_uring_slot *slot, struc
     return !submitted && ci_op_complete(op, -ENOMEM);
 }
 
+/* The ring would find a file that is always ready again and again, and polls of a number that is
+ * not open. */
 static bool start_foreign(struct ci_uring *uring, struct ci_uring_slot *slot, struct ci_op *op)
 {
+    int rc = op->kind == CI_OP_WATCH ? ci_sys_poll_check(op->fd) : 0;
+    if (rc < 0)
+        return ci_op_complete(op, rc);
     for (const struct ci_op *other = slot->ops; other; other = other->next)
         if (other->kind != op->kind || other->events & op->events)
             return ci_op_complete(op, -EBUSY);

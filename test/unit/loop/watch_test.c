@@ -2,6 +2,7 @@
 #include <coir/loop.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -154,6 +155,26 @@ TEST(a_watch_that_cannot_be_polled_reports_an_error)
         coir_watch_stop(loop, &watch);
         CHECK(!coir_loop_alive(loop));
         ends[0] = -1;
+    }
+}
+
+TEST(what_is_always_ready_or_not_open_is_not_watched)
+{
+    FOR_EACH_DRIVER(loop)
+    {
+        static coir_watch watch;
+        char name[] = "/tmp/coir-watch-XXXXXX";
+        ends[0] = mkstemp(name);
+        ends[1] = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CHECK(ends[0] >= 0 && ends[1] >= 0);
+        unlink(name);
+        for (int i = 0; i < 2; i++)
+            CHECK_EQ(coir_watch_start(loop, &watch, ends[i], COIR_READ, count_readable, NULL),
+                     -EPERM);
+        close(ends[1]);
+        CHECK_EQ(coir_watch_start(loop, &watch, ends[1], COIR_READ, count_readable, NULL), -EBADF);
+        CHECK(!coir_loop_alive(loop));
+        ends[1] = -1;
     }
 }
 
