@@ -2,6 +2,8 @@
  * exhaustive search over all orders, on random ones. */
 #include "sim/history.h"
 
+#include <stdlib.h>
+
 #include "base/random.h"
 #include "harness.h"
 
@@ -135,8 +137,9 @@ static void draw(struct ci_random *random, struct line *line)
 TEST(random_histories_against_all_orders)
 {
     struct ci_random random = {1};
-    int right = 0;
-    for (int round = 0; round < 20000; round++) {
+    const char *given = getenv("SEEDS");
+    int rounds = given ? atoi(given) : 20000, right = 0;
+    for (int round = 0; round < rounds; round++) {
         struct line lines[6];
         size_t count = 1 + ci_random_below(&random, 6);
         for (size_t i = 0; i < count; i++)
@@ -145,7 +148,7 @@ TEST(random_histories_against_all_orders)
         CHECK_EQ(verdict, any_order(&history, 0, 0) ? LINEARIZABLE : NOT_LINEARIZABLE);
         right += verdict == LINEARIZABLE;
     }
-    CHECK(right > 2000 && right < 18000);
+    CHECK(right > rounds / 10 && right < rounds * 9 / 10);
 }
 
 /* A long history with much that overlaps is decided: what the memo is for. */
