@@ -98,16 +98,22 @@ static int join_it(void *handle)
     return coir_join(handle);
 }
 
+/* A task that naps, by `handle`, and by `joiner` one that joins it. */
+static void start_with_joiner(coir_scope *scope, coir_handle *handle, coir_handle *joiner)
+{
+    coir_go_options options = COIR_GO_OPTIONS;
+    options.handle = handle;
+    CHECK_EQ(coir_go_with(scope, &options, nap, NULL), 0);
+    options.handle = joiner;
+    CHECK_EQ(coir_go_with(scope, &options, join_it, handle), 0);
+}
+
 TEST_SIM(a_handle_has_one_waiter)
 {
     COIR_SERVING_SCOPE(scope);
     COIR_HANDLE(handle);
     COIR_HANDLE(first);
-    coir_go_options options = COIR_GO_OPTIONS;
-    options.handle = handle;
-    CHECK_EQ(coir_go_with(scope, &options, nap, NULL), 0);
-    options.handle = first;
-    CHECK_EQ(coir_go_with(scope, &options, join_it, handle), 0);
+    start_with_joiner(scope, handle, first);
     CHECK_EQ(coir_sleep_for(COIR_MS), 0); /* the first waits now */
     CHECK_EQ(coir_join(handle), -EBUSY);
     CHECK_EQ(coir_join(first), 0);
@@ -197,11 +203,7 @@ TEST_SIM(who_joins_by_a_handle_that_lets_go_is_told)
     COIR_HANDLE(handle);
     COIR_HANDLE(joiner);
     COIR_SERVING_SCOPE(scope);
-    coir_go_options options = COIR_GO_OPTIONS;
-    options.handle = handle;
-    CHECK_EQ(coir_go_with(scope, &options, nap, NULL), 0);
-    options.handle = joiner;
-    CHECK_EQ(coir_go_with(scope, &options, join_it, handle), 0);
+    start_with_joiner(scope, handle, joiner);
     CHECK_EQ(coir_yield(), 0); /* it waits */
     coir_handle_done(handle);
     CHECK_EQ(coir_join(joiner), -EINVAL);
