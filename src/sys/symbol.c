@@ -107,14 +107,7 @@ struct frame {
     struct text *text;
     unsigned number;
     bool found;
-    const char *file; /* where only lines are known (-g1 of clang); NULL: nothing is */
-    int line;
 };
-
-static void put_line(struct frame *frame, const char *function, const char *file, int line)
-{
-    put(frame->text, "    #%u %s at %s:%d\n", frame->number, function, file, line);
-}
 
 /* A function, innermost first where some were inlined. */
 static int put_function(void *arg, uintptr_t address, const char *file, int line,
@@ -122,35 +115,27 @@ static int put_function(void *arg, uintptr_t address, const char *file, int line
 {
     struct frame *frame = arg;
     (void)address;
-    if (!function) {
-        frame->file = file;
-        frame->line = line;
+    if (!function)
         return 0;
-    }
     if (file)
-        put_line(frame, function, file, line);
+        put(frame->text, "    #%u %s at %s:%d\n", frame->number, function, file, line);
     else
         put(frame->text, "    #%u %s\n", frame->number, function);
     frame->found = true;
     return 0;
 }
 
-/* A function without debugging information, or of which only the lines are known. */
+/* A function without debugging information. */
 static void put_symbol(void *arg, uintptr_t address, const char *name, uintptr_t value,
                        uintptr_t size)
 {
     (void)value, (void)size;
     Dl_info info;
     struct frame *frame = arg;
-    if (!name)
+    if (!name || !dladdr((const void *)address, &info) || !info.dli_fname)
         return;
-    if (frame->file)
-        put_line(frame, name, frame->file, frame->line);
-    else if (dladdr((const void *)address, &info) && info.dli_fname)
-        put(frame->text, "    #%u %s (%s+0x%" PRIxPTR ")\n", frame->number, name, info.dli_fname,
-            in_file(&info, address));
-    else
-        return;
+    put(frame->text, "    #%u %s (%s+0x%" PRIxPTR ")\n", frame->number, name, info.dli_fname,
+        in_file(&info, address));
     frame->found = true;
 }
 
@@ -194,7 +179,7 @@ static void make_state(void)
 
 static bool put_frame(struct text *text, unsigned number, uintptr_t address)
 {
-    struct frame frame = {.text = text, .number = number};
+    struct frame frame = {text, number, false};
     pthread_mutex_lock(&lock);
     make_state();
     if (state)
