@@ -88,6 +88,15 @@ size_t write_until_full(coir_fd fd, struct counted *waiting)
     }
 }
 
+void fill_up(coir_fd fd)
+{
+    struct counted writing;
+    do
+        write_until_full(fd, &writing);
+    while (stop(&writing) >= 0);
+    CHECK_EQ(writing.op.result, -ECANCELED);
+}
+
 int wait_events(coir_fd fd, int events)
 {
     return run((struct ci_op){.fd = fd, .kind = CI_OP_POLL, .events = (uint8_t)events});

@@ -29,6 +29,8 @@ int run(struct ci_op op);
 int read_some(coir_fd fd, void *buf, size_t len);
 int write_some(coir_fd fd, const void *data, size_t len);
 size_t write_until_full(coir_fd fd, struct counted *waiting);
+/* Fills also the room that a busy kernel makes when a write has begun to wait. */
+void fill_up(coir_fd fd);
 int wait_events(coir_fd fd, int events);
 void close_fd(coir_fd fd);
 int accept_one(void);

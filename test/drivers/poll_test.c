@@ -5,14 +5,6 @@
 #include "env.h"
 #include "sys/call.h"
 
-/* Only reading can become possible from now on. */
-static void fill_servers_side(void)
-{
-    struct counted writing;
-    write_until_full(env.server, &writing);
-    CHECK_EQ(stop(&writing), -ECANCELED);
-}
-
 /* Waits for both directions of the server's stream: a byte must be seen. */
 static void wait_for_both(void)
 {
@@ -27,7 +19,7 @@ static void wait_for_both(void)
         waits &= !both.done;
         CHECK(waits || both.op.result == COIR_WRITE);
         if (!waits)
-            fill_servers_side(); /* the kernel has made room meanwhile */
+            fill_up(env.server); /* the kernel has made room meanwhile */
     }
     CHECK_EQ(write_some(env.client, "x", 1), 1);
     CHECK(completes_soon(&both));
@@ -37,7 +29,7 @@ static void wait_for_both(void)
 
 CONFORM(a_wait_for_both_directions_sees_what_comes_to_read)
 {
-    fill_servers_side();
+    fill_up(env.server); /* only reading can become possible from now on */
     wait_for_both();
     close_pair();
 }
@@ -47,7 +39,7 @@ CONFORM(a_wait_for_both_directions_sees_what_comes_to_read)
 CONFORM(a_wait_for_both_directions_sees_what_comes_after_an_upload)
 {
     for (int passes = 0; passes < 5; passes++) {
-        fill_servers_side();
+        fill_up(env.server); /* only reading can become possible from now on */
         cancel_a_read(env.server);
         write_all(env.client, 8000);
         for (int i = 0; i < passes; i++)
@@ -63,7 +55,7 @@ CONFORM(a_wait_for_both_directions_sees_what_comes_after_an_upload)
 static void without_buffers_body(void)
 {
     crowd_in();
-    fill_servers_side();
+    fill_up(env.server); /* only reading can become possible from now on */
     wait_for_both();
     close_pair();
     crowd_out();
