@@ -227,25 +227,36 @@ TEST(a_task_that_waits_for_itself_and_a_mutex_that_nobody_unlocks_are_told)
 /* Not a deadlock, though it looks like one: a thread outside of the runtime is going to send. */
 static coir_event outside_event = COIR_EVENT_INIT;
 
-static void come_late(void) /* leaves the workers time to tell a deadlock */
+static coir_runtime *watched;
+
+static bool all_sleep(const coir_runtime *runtime, int from)
 {
-    usleep(500);
+    for (int i = from; i < runtime->worker_count; i++)
+        if (!ci_load(&runtime->workers[i].loop.asleep))
+            return false;
+    return true;
+}
+
+static void come_late(void) /* when the workers look for a deadlock */
+{
+    while (!all_sleep(watched, 0) && !ci_load(&watched->deadlocked))
+        sched_yield();
 }
 
 static void *set_later(void *arg)
 {
-    coir_runtime *runtime = arg;
     come_late();
     coir_event_set(&outside_event);
-    coir_runtime_release(runtime);
+    coir_runtime_release(arg);
     return NULL;
 }
 
 static int wait_for_outside(void *arg)
 {
     pthread_t *thread = arg;
-    coir_runtime_hold(coir_runtime_current());
-    pthread_create(thread, NULL, set_later, coir_runtime_current());
+    watched = coir_runtime_current();
+    coir_runtime_hold(watched);
+    pthread_create(thread, NULL, set_later, watched);
     return coir_event_wait(&outside_event);
 }
 
@@ -259,6 +270,7 @@ static int offload_nap(void *arg)
 static int wait_for_offloaded(void *arg)
 {
     (void)arg;
+    watched = coir_runtime_current();
     return coir_offload(offload_nap, NULL);
 }
 
@@ -275,6 +287,7 @@ static int wait_for_waker(void *arg)
     coir_waker waker;
     coir_parker_init(&parker);
     waker = coir_parker_waker(&parker);
+    watched = coir_runtime_current();
     pthread_create(arg, NULL, use_waker, &waker);
     int rc = coir_parker_wait(&parker);
     coir_parker_done(&parker);
@@ -304,19 +317,10 @@ static int wait_for_nothing(void *arg)
     return coir_event_wait(&never);
 }
 
-static bool others_sleep(void)
-{
-    const coir_runtime *runtime = ci_worker_current->runtime;
-    for (int i = 1; i < runtime->worker_count; i++)
-        if (!ci_load(&runtime->workers[i].loop.asleep))
-            return false;
-    return true;
-}
-
 /* Alerts them all, and wakes one. */
 static int share_with_sleepers(void *arg)
 {
-    while (!others_sleep())
+    while (!all_sleep(coir_runtime_current(), 1))
         CHECK_EQ(coir_sleep_for(COIR_MS), 0);
     COIR_SCOPE(scope);
     CHECK_EQ(coir_go_anywhere(scope, wait_for_nothing, arg), 0);
