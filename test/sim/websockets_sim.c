@@ -21,7 +21,8 @@
  * 8. A connection whose peer is silent ends when ping_interval and ping_timeout have passed.
  * 9. Nobody else receives from a connection without a fiber; who else waits for it is told before
  *    its function hears of the end.
- * 10. Where only the latest message is kept, that one comes, whatever is pinged meanwhile. */
+ * 10. Where only the latest message is kept, that one comes, whatever is pinged meanwhile.
+ * 11. A ping is answered, though nothing comes behind it. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <coir/ws.h>
@@ -43,6 +44,7 @@ static const coir_time patience = 100 * COIR_S, ping_interval = 5 * COIR_S,
 static struct {
     coir_sim *sim;
     coir_host *server;
+    coir_topic *news;
     int begun, ended; /* connections without a fiber */
     int open;
     bool listens; /* has been seen to */
@@ -111,16 +113,21 @@ static int answer(coir_ws *ws, coir_ws_message *message)
     for (size_t i = 0; i < parts && rc == 0; i++) {
         size_t from = len * i / parts, to = len * (i + 1) / parts;
         rc = send_part(ws, coir_ws_message_type(message), data + from, to - from, i + 1 == parts);
+        if (below(3) == 0)
+            coir_ws_ping(ws);
     }
     return rc;
 }
 
-static int receive(coir_ws *ws, coir_ws_message **message)
+/* news: of what comes on other connections; NULL: no matter. */
+static int receive(coir_ws *ws, coir_ws_message **message, coir_channel *news)
 {
     while (below(3)) {
+        int last;
         coir_case waits[] = {coir_case_ws_recv(ws, message),
-                             coir_case_after((coir_time)below(5000) * COIR_US)};
-        int which = coir_select(waits, 2);
+                             coir_case_after((coir_time)below(5000) * COIR_US),
+                             news ? coir_case_recv(news, &last) : coir_case_after(COIR_S)};
+        int which = coir_select(waits, 3);
         if (which <= 0)
             return which < 0 ? which : (int)waits[0].result;
         if (below(4) == 0)
@@ -176,17 +183,21 @@ static int serve_in_handler(coir_request *req, coir_response *res, void *arg)
     int rc = coir_ws_accept_with(req, res, &with, &ws);
     if (rc < 0)
         return rc;
+    coir_channel *news;
     begin(ws);
+    MUST_BE(coir_subscribe(w.news, 1, COIR_OVERFLOW_DROP_OLDEST, &news), 0);
     for (rc = 1; rc > 0;) {
         if (below(4) == 0) {
             rc = answer_in_parts(ws);
-        } else if ((rc = receive(ws, &message)) > 0) {
-            int sent = answer(ws, message);
+        } else if ((rc = receive(ws, &message, news)) > 0) {
+            int sent = coir_publish(w.news, &rc);
+            sent = sent < 0 ? sent : answer(ws, message);
             rc = sent < 0 ? sent : rc;
             coir_ws_message_unref(message);
         }
     }
     end(ws, rc);
+    coir_channel_free(news);
     return 0;
 }
 
@@ -365,7 +376,10 @@ static int serve_here(void *router)
 static int serve(void *arg)
 {
     coir_router *router;
+    coir_topic_options of_news = COIR_TOPIC_OPTIONS;
     (void)arg;
+    of_news.item_size = sizeof(int);
+    MUST_BE(coir_topic_new_with(&of_news, &w.news), 0);
     MUST_BE(coir_router_new(&router), 0);
     MUST_BE(coir_route(router, "GET", "/handler", serve_in_handler, NULL), 0);
     MUST_BE(coir_route(router, "GET", "/without", serve_without, NULL), 0);
@@ -382,6 +396,7 @@ static int serve(void *arg)
         coir_scope_wait(scope);
     }
     coir_router_free(router);
+    coir_topic_free(w.news);
     MUST_BE(w.begun, w.ended);
     return 0;
 }
@@ -416,7 +431,7 @@ static int send_all(void *arg)
 static int receive_one(struct client *client)
 {
     coir_ws_message *message;
-    int rc = receive(client->ws, &message);
+    int rc = receive(client->ws, &message, NULL);
     if (rc <= 0)
         return rc;
     size_t len = length_of(client->number, client->received);
@@ -514,21 +529,24 @@ static void go_on(void)
     coir_close(stream);
 }
 
-/* Shakes hands, reads on, and says nothing. */
+/* Shakes hands, asks for a pong, reads on, and says nothing more. */
 static void fall_silent(void)
 {
     static const char asks[] =
         "GET /handler" ASKS "dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: echo\r\n"
-        "Sec-WebSocket-Version: 13\r\n\r\n";
+        "Sec-WebSocket-Version: 13\r\n\r\n\x89\x80\0\0\0";
     coir_stream *stream;
-    char text[100];
+    char text[500];
+    size_t len = 0;
     if (coir_tcp_connect("server:80", &stream) < 0)
         return;
     COIR_DEADLINE_AS(limit, coir_in(ping_interval + ping_timeout + 10 * COIR_S));
-    ssize_t n = coir_write_all(stream, asks, sizeof asks - 1);
-    for (n = n < 0 ? n : 1; n > 0;)
-        n = coir_read(stream, text, sizeof text);
+    ssize_t n = coir_write_all(stream, asks, sizeof asks);
+    if (n == 0)
+        n = coir_read_full(stream, text, sizeof text, &len);
     MUST(!coir_deadline_passed(limit)); /* 8 */
+    bool answered = memmem(text, len, "\x8a\0", 2), hears = memmem(text, len, " 101 ", 5);
+    MUST(answered || !hears || w.harm); /* 11 */
     coir_close(stream);
 }
 
