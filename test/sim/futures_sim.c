@@ -11,9 +11,11 @@
  *    disarmed never.
  * 4. A task sees its own locals and those of the task that spawned it, not its children's; and its
  *    name, also in a frame.
- * 5. Posted functions of one sender are called in order, each once, on the worker that was named; a
- *    call on a worker runs there, and its result comes back; a completion is told once.
- * 6. No wake-up of a parker is lost, and no signal of a condition.
+ * 5. Posted functions of one sender are called in order, each once, on the worker that was named,
+ *    also those that a posted function posts; a call on a worker runs there, and its result comes
+ *    back; a completion is told once.
+ * 6. No wake-up of a parker is lost, and no signal of a condition. Whatever ends the wait for a
+ *    condition, its caller has the mutex then, and no other has.
  * 7. The metrics are whole at any time, and have each worker.
  * 8. A handle has its task's result, whoever waited for it before and gave up; what gives up the
  *    wait for a task, or for a scope's, does not end it.
@@ -460,6 +462,7 @@ static void use_child(void)
 
 struct posts {
     int worker, called;
+    int more_posted, more_called; /* by what was called there */
     coir_waker waker;
 };
 
@@ -468,11 +471,32 @@ struct post {
     int number;
 };
 
+static void called_for_more(void *arg)
+{
+    struct posts *posts = arg;
+    MUST(posts->more_called < posts->more_posted);
+    MUST_BE(coir_worker_index(), posts->worker);
+    posts->more_called++;
+    coir_waker_wake_by_ref(&posts->waker);
+}
+
+/* To the worker that makes the call. */
+static void post_more(struct posts *posts)
+{
+    posts->more_posted++;
+    if (has_failed(
+            coir_runtime_post(coir_runtime_current(), posts->worker, called_for_more, posts)))
+        posts->more_posted--;
+}
+
 static void called_there(void *arg)
 {
     struct post *post = arg;
-    MUST_BE(post->posts->called++, post->number);
+    MUST_BE(post->posts->called, post->number);
     MUST_BE(coir_worker_index(), post->posts->worker);
+    if (below(4) == 0)
+        post_more(post->posts);
+    post->posts->called++;
     coir_waker_wake_by_ref(&post->posts->waker);
 }
 
@@ -494,7 +518,7 @@ static void use_posts(void)
         if (has_failed(coir_runtime_post(runtime, posts.worker, called_there, &each[count])))
             break;
     }
-    while (posts.called < count) {
+    while (posts.called < count || posts.more_called < posts.more_posted) {
         COIR_DEADLINE(coir_in(patience));
         coir_case cases[] = {coir_case_parker(&parker)};
         MUST_BE(below(2) ? coir_parker_wait(&parker) : coir_select(cases, 1), 0);
@@ -562,18 +586,51 @@ static struct {
     coir_mutex mutex;
     coir_condition filled;
     int stock, put, taken;
+    bool busy; /* somebody has the mutex */
 } shop;
+
+static void enter_shop(void)
+{
+    MUST(!shop.busy);
+    shop.busy = true;
+}
+
+/* Now and then after a while. */
+static void leave_shop(void)
+{
+    if (below(2))
+        coir_sleep_for(some_time()); /* or until the caller's deadline */
+    shop.busy = false;
+}
 
 static void put(int count)
 {
     MUST_BE(coir_mutex_lock(&shop.mutex), 0);
+    enter_shop();
     shop.stock += count;
     shop.put += count;
     if (count == 1)
         coir_condition_signal(&shop.filled);
     else
         coir_condition_broadcast(&shop.filled);
+    leave_shop();
     coir_mutex_unlock(&shop.mutex);
+}
+
+/* Often it comes again before anybody whom it has woken. */
+static void put_some(void)
+{
+    do
+        put(1 + (int)below(3));
+    while (below(2));
+}
+
+static int wait_in_shop(void)
+{
+    leave_shop();
+    int rc = coir_condition_wait(&shop.filled, &shop.mutex);
+    enter_shop();
+    return rc;
 }
 
 static void take(void)
@@ -582,13 +639,15 @@ static void take(void)
     int rc = coir_mutex_lock(&shop.mutex);
     if (has_failed(rc))
         return;
+    enter_shop();
     while (rc == 0 && !shop.stock)
-        rc = coir_condition_wait(&shop.filled, &shop.mutex);
+        rc = wait_in_shop();
     if (!has_failed(rc)) {
         shop.stock--;
         shop.taken++;
     }
     MUST_BE(shop.stock, shop.put - shop.taken);
+    leave_shop();
     coir_mutex_unlock(&shop.mutex);
 }
 
@@ -665,7 +724,7 @@ static void do_something(void)
     case 4: use_posts(); break;
     case 5: use_other_worker(); break;
     case 6: use_completion(); break;
-    case 7: put(1 + (int)below(3)); break;
+    case 7: put_some(); break;
     case 8: use_metrics(); break;
     case 9: use_turns(); break;
     case 10: use_handle(); break;

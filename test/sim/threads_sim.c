@@ -6,7 +6,8 @@
  * What must hold:
  * 1. A function that was posted is called once, on its worker, in the order of its sender.
  * 2. A future that a thread has run by the runtime gives its result, once.
- * 3. No wake-up is lost, and no signal: the first task goes on after each, soon.
+ * 3. No wake-up is lost, and no signal: the first task goes on after each, soon. One that came
+ *    since the last wait that a wake-up ended, whatever has ended others, ends the next at once.
  * 4. What the threads sent to a channel arrives, each item once and in its sender's order.
  * 5. A run in which every task waits and nothing can wake one ends with -EDEADLK, and its log names
  *    each task, whatever it waits for, and those of the scopes that members of it have open; no
@@ -66,6 +67,8 @@ static struct talk {
     bool serves; /* its first task waits for the threads */
     bool signals;
     int threads_done, raised, heard;
+    int wakes_begun, wakes_ended;
+    int wakes_taken; /* begun when a wait in the parker ended: they may be what has ended it */
     int deadlock_lines, any_lines, all_lines; /* of the log */
     coir_listener *listener;
     coir_stream *stream, *peer;
@@ -75,6 +78,13 @@ static struct talk {
 
 /* ---- the threads ---- */
 
+static void wake_first_task(void)
+{
+    talk.wakes_begun++;
+    coir_waker_wake_by_ref(&talk.waker);
+    talk.wakes_ended++;
+}
+
 static void called_there(void *arg)
 {
     struct post *post = arg;
@@ -83,7 +93,7 @@ static void called_there(void *arg)
     *last = post->number;
     post->by->called++;
     MUST_BE(coir_worker_index(), post->worker);
-    coir_waker_wake_by_ref(&post->by->talk->waker);
+    wake_first_task();
 }
 
 static void post_one(struct beside *self)
@@ -124,10 +134,13 @@ static void wake_one(struct beside *self)
 {
     coir_waker clone = coir_waker_clone(&self->talk->waker);
     MUST(coir_waker_will_wake(&clone, &self->talk->waker));
-    if (below(2))
+    if (below(2)) {
+        talk.wakes_begun++;
         coir_waker_wake(clone);
-    else
+        talk.wakes_ended++;
+    } else {
         coir_waker_drop(clone);
+    }
 }
 
 static void hold_a_while(struct beside *self)
@@ -210,7 +223,7 @@ static void *be_beside(void *arg)
         }
     }
     self->talk->threads_done++;
-    coir_waker_wake_by_ref(&self->talk->waker);
+    wake_first_task();
     return NULL;
 }
 
@@ -233,6 +246,16 @@ static void take_item(int item)
     MUST_BE(item % ACTS_MOST, from->received++);
 }
 
+/* More wake-ups have ended than had begun then: so one came since. */
+static void take_wake_up(coir_parker *parker)
+{
+    coir_case cases[] = {coir_case_parker(parker), coir_case_after(0)};
+    if (talk.wakes_ended <= talk.wakes_taken || below(2))
+        return;
+    MUST_BE(coir_select_in_order(cases, 2), 0);
+    talk.wakes_taken = talk.wakes_begun;
+}
+
 /* Until all has come. Without a deadline, whose timer would keep the run from being dead. */
 static void serve_threads(coir_parker *parker, coir_signals *signals)
 {
@@ -242,6 +265,8 @@ static void serve_threads(coir_parker *parker, coir_signals *signals)
                              signals ? coir_case_signal(signals) : coir_case_after(COIR_NEVER)};
         int won = coir_select(cases, signals ? 3 : 2);
         MUST(won >= 0);
+        if (won == 0)
+            talk.wakes_taken = talk.wakes_begun;
         if (won == 2) {
             MUST_BE(cases[2].result, SIGUSR1);
             MUST(talk.raised);
@@ -249,6 +274,7 @@ static void serve_threads(coir_parker *parker, coir_signals *signals)
         }
         if (won == 1)
             take_item(item);
+        take_wake_up(parker);
     }
 }
 
