@@ -2,7 +2,8 @@
  * crashes and starts again, and it may itself die, be slow, or lie, at any byte.
  *
  * What must hold:
- * 1. Every request has one outcome: an answer, an error of the server's, or a connection that ends.
+ * 1. Every request has one outcome: an answer, an error of the server's, or a connection that ends;
+ *    also one whose client sends half of the body.
  * 2. An answer that says 200 and is whole is the right one.
  * 3. A POST reaches the application at most once, a GET at most twice.
  * 4. When the faults are over every client is answered, and nothing is left open (the audit).
@@ -228,6 +229,9 @@ static int serve_once(void)
     coir_fastcgi *client;
     coir_router *router = NULL, *inside = NULL;
     coir_fastcgi_options options = COIR_FASTCGI_OPTIONS;
+    coir_serve_http_options serves = COIR_SERVE_HTTP_OPTIONS;
+    serves.address = "0.0.0.0:80";
+    serves.body_timeout = 5 * COIR_S;
     options.address = "server:9000";
     options.connections_max = 1 + chaos_below(&chaos, 4);
     options.idle_timeout = (coir_time)(1 + chaos_below(&chaos, 2000)) * COIR_MS;
@@ -244,7 +248,7 @@ static int serve_once(void)
     options.internal = inside;
     if ((rc = coir_fastcgi_new_with(&options, &client)) == 0) {
         if ((rc = coir_router_new(&router)) == 0 && (rc = route_all(router, inside, client)) == 0)
-            rc = coir_serve_http("0.0.0.0:80", router);
+            rc = coir_serve_http_with(&serves, router);
         coir_router_free(router);
         coir_fastcgi_free(client);
     }
@@ -278,6 +282,7 @@ struct visit {
     coir_stream *stream;
     unsigned number;
     bool post, chunked, inside;
+    bool stalls;             /* in the middle of its body */
     const struct page *page; /* of the site; or NULL */
     size_t len;
 };
@@ -301,10 +306,11 @@ static int ask(void *arg)
 {
     const struct visit *visit = arg;
     char head[300], piece[3000];
+    size_t sent = visit->stalls ? visit->len / 2 : visit->len;
     int rc = coir_write_all(visit->stream, head, (size_t)put_head(visit, head, sizeof head));
-    for (size_t at = 0; rc == 0 && visit->post && at < visit->len;) {
+    for (size_t at = 0; rc == 0 && visit->post && at < sent;) {
         size_t len = 1 + chaos_below(&chaos, sizeof piece);
-        len = len < visit->len - at ? len : visit->len - at;
+        len = len < sent - at ? len : sent - at;
         bytes_make(piece, visit->number, at, len);
         if (visit->chunked)
             rc = coir_write_all(visit->stream, head,
@@ -314,7 +320,7 @@ static int ask(void *arg)
             rc = coir_write_all(visit->stream, "\r\n", 2);
         at += len;
     }
-    if (rc == 0 && visit->post && visit->chunked)
+    if (rc == 0 && visit->post && visit->chunked && !visit->stalls)
         rc = coir_write_all(visit->stream, "0\r\n\r\n", 5);
     return rc == -ECANCELED || rc == -ETIME ? rc : 0; /* the answer says why */
 }
@@ -360,15 +366,20 @@ static int hear(void *arg)
     return rc;
 }
 
-static int visit(int client)
+static struct visit draw_visit(void)
 {
-    (void)client;
     struct visit now = {.number = requests++, .post = chaos_below(&chaos, 2)};
     MUST(requests < REQUESTS_MOST);
     now.len = chaos_below(&chaos, 3) ? 1 + chaos_below(&chaos, BODY_MOST) : 0;
     now.chunked = now.post && chaos_below(&chaos, 3) == 0;
+    now.stalls = now.post && chaos_below(&chaos, 8) == 0;
     now.inside = !now.post && chaos_below(&chaos, 4) == 0;
-    COIR_DEADLINE(coir_in(30 * COIR_S));
+    return now;
+}
+
+static int visit_once(void)
+{
+    struct visit now = draw_visit();
     int rc = start_pages();
     if (has_site && !now.post && !now.inside && chaos_below(&chaos, 2))
         now.page = &pages[chaos_below(&chaos, PAGES)];
@@ -378,6 +389,18 @@ static int visit(int client)
         return rc;
     rc = chaos_both(ask, hear, &now);
     coir_close(now.stream);
+    return rc == -EPROTO && now.stalls ? 0 : rc;
+}
+
+static int visit(int client)
+{
+    bool well = chaos.over;
+    int rc;
+    (void)client;
+    COIR_DEADLINE(coir_in(30 * COIR_S));
+    do
+        rc = visit_once();
+    while (well && rc == -EPROTO);     /* those that stall have all turns of the application */
     MUST(rc != -ETIME || !chaos.over); /* 1 */
     return rc;
 }
