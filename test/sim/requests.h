@@ -37,6 +37,7 @@ struct requests {
 
     coir_handle server; /* its task, and what becomes of it */
     coir_time serves_from, drains_from, rests_from;
+    bool drains;      /* it is drained while it serves */
     bool hunts;       /* the server asks for a moment to be drained at */
     coir_time moment; /* when a client will send; 0: none has said so */
     bool over;
@@ -51,6 +52,10 @@ static inline uint64_t sim_below(uint64_t bound)
 
 /* One batch: sends it and hears the answers, until all have come, or the connection has ended. */
 void requests_converse(struct visitor *visitor);
+
+/* How long what has been sent may take until the server has seen it. Over a simulated kernel it
+ * sees late what has arrived: calls take time, and its threads are woken late. */
+coir_time requests_under_way(void);
 
 /* Closes in the middle of what another fiber does. */
 void requests_leave(struct visitor *visitor, bool reset);

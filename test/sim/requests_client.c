@@ -93,18 +93,20 @@ static int send_batch(void *arg)
 
 /* ---- receiving ---- */
 
-/* A request that had arrived before the drain is answered, if nothing is before it. Over a
- * simulated kernel a server sees late what has arrived: calls take time, and its threads are woken
- * late. */
+coir_time requests_under_way(void)
+{
+    return 10 * COIR_MS + requests.link.latency + requests.link.jitter +
+           (requests.link.loss > 0 ? 200 * COIR_MS : 0);
+}
+
+/* A request that had arrived before the drain is answered, if nothing is before it. */
 static void check_drain(const struct visitor *visitor)
 {
     const struct dialog *dialog = &visitor->dialog;
     coir_time sent = dialog->active && !dialog->end_due ? visitor->sent_at[dialog->answering] : 0;
-    coir_time under_way = 10 * COIR_MS + requests.link.latency + requests.link.jitter +
-                          (requests.link.loss > 0 ? 200 * COIR_MS : 0);
     coir_time turn = sent > visitor->answered_at ? sent : visitor->answered_at;
-    bool sure = sent && turn + under_way < visitor->drained_at && !requests.link.bandwidth &&
-                !requests.violent && dialog->batch.len <= BUFFER_LEAST;
+    bool sure = sent && turn + requests_under_way() < visitor->drained_at &&
+                !requests.link.bandwidth && !requests.violent && dialog->batch.len <= BUFFER_LEAST;
     MUST(!sure || dialog->answering == dialog->batch.count ||
          dialog->batch.requests[dialog->answering].expect.loose);
 }

@@ -10,9 +10,10 @@
  *    wrong, and when the faults are over the above holds again.
  * 2. No connection falls silent: while something is due, something moves within `patience` of
  *    virtual time.
- * 3. Deadlines are kept: who stalls in a head or in a body, or sends a body too slowly, gets 408,
- *    and an idle connection, or one whose client sends on, its end, when the time has passed, not
- *    before it and not much later.
+ * 3. Deadlines are kept: who stalls in a head (behind empty lines, too, which begin none) or in a
+ *    body, or sends a body too slowly, gets 408, and an idle connection, or one whose client sends
+ *    on, its end, when the time has passed, not before it and not much later. Who takes an answer
+ *    slowly, or not at all, is not dropped before write_timeout, and the latter not much later.
  * 4. Who is connected when a drain begins is not reset, a request that was there before has its
  *    answer, and the server has ended soon after drain_timeout. */
 #include "requests.h"
@@ -60,6 +61,7 @@ static void serve_for_a_while(bool drains)
 {
     coir_time end = coir_in((coir_time)sim_below(8 * COIR_S));
     requests.moment = 0;
+    requests.drains = drains;
     requests.hunts = drains && sim_below(2);
     while (!requests.over && !requests.moment && (!drains || coir_now() < end))
         coir_sleep_for(LOOK * COIR_MS);
@@ -156,15 +158,30 @@ static coir_time timeout_after(size_t sent, size_t head)
                          : requests.options.body_timeout;
 }
 
+/* Empty lines, the last of which may lack its LF, and a pause that is shorter than idle_timeout:
+ * how much of them was sent, or an error. They are no request, and move no deadline. */
+static int send_empty_lines(struct visitor *visitor)
+{
+    int len = (int)below(&visitor->random, 4);
+    if (one_in(&visitor->random, 2))
+        return 0;
+    int rc = coir_write_all(visitor->stream, "\r\n\r", (size_t)len);
+    coir_time pause = (coir_time)below(&visitor->random, (size_t)requests.options.idle_timeout / 2);
+    rc = rc < 0 ? rc : coir_sleep_for(pause);
+    return rc < 0 ? rc : len;
+}
+
 /* Stops in the middle of a request, or before it, and waits for what the server says. */
 static int stall(struct visitor *visitor)
 {
     static const char head[] = "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
                       request[] =
-                          "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n12345678";
-    size_t sent = below(&visitor->random, sizeof request);
+                          "\nPOST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n12345678";
+    size_t sent = below(&visitor->random, sizeof request - 1);
     coir_time begin = coir_now(), limit = timeout_after(sent, sizeof head - 1);
-    int rc = coir_write_all(visitor->stream, request, sent);
+    int empty = send_empty_lines(visitor), lf = empty & 1; /* behind a CR alone */
+    begin = sent ? coir_now() : begin; /* the idle time, else, begins with the connection */
+    int rc = empty < 0 ? empty : coir_write_all(visitor->stream, request + !lf, sent + (size_t)lf);
     int status = rc < 0 ? rc : read_to_end(visitor);
     coir_time took = coir_now() - begin;
     bool drained = visitor->dialog.draining || visitor->drained_at;
@@ -245,13 +262,14 @@ static int trickle(struct visitor *visitor)
 }
 
 /* Takes a long answer slowly, but never waits for long: it gets all of it. Over io_uring it may be
- * dropped: where a thread of the kernel carries out a write, the server does not see that some of
- * it was sent. */
+ * dropped, though not before write_timeout: where a thread of the kernel carries out a write, the
+ * server does not see that some of it was sent. */
 static int sip(struct visitor *visitor)
 {
     static const char request[] = "GET /known/16000/0 HTTP/1.1\r\nHost: a\r\n\r\n";
     char bytes[1000];
     ssize_t n = 0;
+    coir_time begin = coir_now();
     COIR_DEADLINE(coir_in(100 * COIR_S));
     int rc = coir_write_all(visitor->stream, request, sizeof request - 1);
     for (size_t got = 0, sip = 0; rc == 0 && got < 16000; got += (size_t)n, sip += (size_t)n) {
@@ -264,7 +282,8 @@ static int sip(struct visitor *visitor)
         n = n < 0 ? 0 : n;
     }
     bool drained = visitor->dialog.draining || visitor->drained_at,
-         may_drop = strcmp(scenario_driver, "io_uring") == 0;
+         may_drop = strcmp(scenario_driver, "io_uring") == 0 &&
+                    coir_now() - begin >= requests.options.write_timeout;
     coir_close(visitor->stream);
     visitor->stream = NULL;
     MUST(rc == 0 || !visitor->strict || drained || may_drop);
@@ -293,6 +312,59 @@ static int send_in_vain(struct visitor *visitor)
     return 0;
 }
 
+/* Takes nothing of a long answer, and sends on: until the server has dropped it. What the sockets
+ * had room for is answered, and what is sent on stalls as a head. */
+static int take_nothing(struct visitor *visitor)
+{
+    const coir_serve_http_options *options = &requests.options;
+    char request[64];
+    int len = snprintf(request, sizeof request, "GET /known/%zu/0 HTTP/1.1\r\nHost: a\r\n\r\n",
+                       8000 + below(&visitor->random, 40000));
+    coir_time begin = coir_now(), least = options->write_timeout, most = least;
+    least = options->header_timeout < least ? options->header_timeout : least;
+    most = (options->header_timeout > most ? options->header_timeout : most) +
+           options->linger_timeout + requests.patience;
+    int rc = coir_write_all(visitor->stream, request, (size_t)len);
+    rc = rc < 0 ? rc : send_on(visitor);
+    coir_time took = coir_now() - begin;
+    bool drained = visitor->dialog.draining || visitor->drained_at;
+    coir_close(visitor->stream);
+    visitor->stream = NULL;
+    if (!visitor->strict || drained)
+        return rc;
+    MUST(took >= least);
+    MUST(options->rate_min != COIR_UNLIMITED || (rc != -ETIME && took <= most)); /* else longer */
+    return 0;
+}
+
+/* Sends more requests, in pieces, while its first one takes time and the server is drained: it has
+ * the first answer whole, and then the end, not a reset. */
+static int outstay(struct visitor *visitor)
+{
+    static const char more[] = "GET /n/1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct ci_random *random = &visitor->random;
+    char request[64];
+    int len = snprintf(request, sizeof request, "GET /late/%zu HTTP/1.1\r\nHost: a\r\n\r\n",
+                       300 + below(random, 200));
+    int rc = coir_write_all(visitor->stream, request, (size_t)len);
+    coir_time arrived = coir_in(requests_under_way());
+    if (requests.drains && !requests.moment)
+        requests.moment = coir_in(300 * COIR_MS);
+    for (size_t i = 1 + below(random, 8); rc == 0 && i; i--) {
+        rc = coir_sleep_for((coir_time)below(random, 200) * COIR_MS);
+        rc =
+            rc < 0 ? rc : coir_write_all(visitor->stream, more, 1 + below(random, sizeof more - 1));
+    }
+    int status = rc < 0 ? rc : read_to_end(visitor);
+    bool sure = !visitor->drained_at || arrived < visitor->drained_at;
+    coir_close(visitor->stream);
+    visitor->stream = NULL;
+    if (!visitor->strict || !sure)
+        return rc;
+    MUST_BE(status, 200);
+    return 0;
+}
+
 /* What violence explains: an end, or a server that could not. A wrong answer it does not. */
 static bool explained(const struct visitor *visitor)
 {
@@ -303,8 +375,10 @@ static bool explained(const struct visitor *visitor)
 
 static int be_slow(struct visitor *visitor)
 {
+    if (one_in(&visitor->random, 5))
+        return outstay(visitor);
     if (one_in(&visitor->random, 4))
-        return sip(visitor);
+        return one_in(&visitor->random, 2) ? sip(visitor) : take_nothing(visitor);
     if (one_in(&visitor->random, 3))
         return send_in_vain(visitor);
     return limits.body_max >= 100 && one_in(&visitor->random, 3) ? trickle(visitor)
