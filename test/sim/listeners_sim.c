@@ -8,7 +8,9 @@
  *    its limit; no visit is refused while the listener is there.
  * 3. While it is paused nothing is accepted, but what was just being.
  * 4. What cannot be listened on is refused by the error that says why, and nothing is listened on.
- * 5. In the end every client has been served as often as it wanted, and every accept has ended. */
+ * 5. In the end every client has been served as often as it wanted, and every accept has ended.
+ * 6. An accept ends when its listener is closed, whatever it does just then: it may have been
+ *    waiting, or be about to wait for a listener that has been paused or resumed a moment ago. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -20,7 +22,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 5, VISITS = 4, ACCEPTORS = 3 };
+enum { CLIENTS = 5, VISITS = 4, ACCEPTORS = 3, BRIEF_LISTENERS = 6, MOMENT = 60 * COIR_US };
 static const coir_time patience = 100 * COIR_S, just = COIR_S; /* an accept may be under way */
 
 static struct {
@@ -36,6 +38,11 @@ static struct {
     int clients_left;
     uint8_t served[CLIENTS][VISITS];
 } w;
+
+struct brief {
+    coir_listener *listener;
+    int begun; /* accepts */
+};
 
 static void rest(coir_time most)
 {
@@ -188,11 +195,50 @@ static void listen_here(void)
         refuse_what_is_in_use();
 }
 
+static int accept_nothing(void *arg)
+{
+    struct brief *brief = arg;
+    coir_stream *stream;
+    brief->begun++;
+    MUST_BE(coir_accept(brief->listener, &stream), -ECANCELED);
+    return 0;
+}
+
+static void pause_and_resume_quickly(coir_listener *listener)
+{
+    for (uint64_t i = 1 + below(4); i; i--) {
+        int rc = below(3) ? coir_listener_pause(listener) : coir_listener_resume(listener);
+        MUST_BE(rc, 0);
+        MUST_BE(below(3) ? coir_sleep_for((coir_time)below((uint64_t)MOMENT >> below(6)))
+                         : coir_yield(),
+                0);
+    }
+}
+
+/* Nobody connects to it. */
+static void use_brief_listener(void)
+{
+    struct brief brief = {0};
+    MUST_BE(coir_tcp_listen("0.0.0.0:81", &brief.listener), 0);
+    COIR_SCOPE(scope);
+    int acceptors = 1 + (int)below(ACCEPTORS);
+    for (int i = 0; i < acceptors; i++)
+        MUST_BE(coir_go(scope, accept_nothing, &brief), 0);
+    while (brief.begun < acceptors)
+        MUST_BE(coir_yield(), 0);
+    pause_and_resume_quickly(brief.listener);
+    coir_listener_close(brief.listener);
+    COIR_DEADLINE(coir_in(patience));
+    MUST_BE(coir_scope_wait(scope), 0); /* 6 */
+}
+
 /* The accepts of other workers end before it is closed; those of this one by that. */
 static int run_server(void *arg)
 {
     if (below(3) == 0)
         refuse_some();
+    for (uint64_t i = below(BRIEF_LISTENERS); i; i--)
+        use_brief_listener();
     listen_here();
     COIR_SCOPE(here);
     for (uint64_t i = below(ACCEPTORS); i; i--)
