@@ -9,7 +9,9 @@
  * that is cancelled ends, at once and once. Neither loses bytes: the next read goes on behind them.
  * 4. When the world is well again, every visit succeeds.
  * 5. A loop ends when its last socket, acceptor and timer are closed; or it is stopped, and what it
- *    has is closed when it is freed. */
+ *    has is closed when it is freed.
+ * 6. Acceptors may close each other, and themselves, in their callbacks, while clients connect to
+ * all of them at once: a connection that one of them has got by then is closed with it. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -24,7 +26,9 @@
 enum { SILENT_MOST = 10 };
 static const coir_time patience = 10 * COIR_S;
 enum { CLIENTS = 3, CALM_VISITS = 2, WRITES = 5, LEN_MOST = 12000, PEERS = 64 };
+enum { RIVALS = 3, KNOCK_ROUNDS = 6 };
 static const char *const selectors[] = {"epoll", "poll", "io_uring"};
+static const char *const rival_addresses[] = {"10.0.0.1:8", "10.0.0.1:9", "10.0.0.1:10"};
 
 struct queued {
     coir_queued_write write;
@@ -53,11 +57,20 @@ struct peer {
     char bytes[900];
 };
 
+/* A client's connection to an acceptor that others may close. */
+struct knock {
+    coir_socket *socket;
+    char byte;
+};
+
 static struct {
     coir_sim *sim;
     coir_host *clients;
-    coir_acceptor *acceptor;
-    coir_timer look, retry;
+    coir_acceptor *acceptor, *rivals[RIVALS];
+    coir_timer look, retry, reopen, knocking;
+    struct knock knocks[RIVALS];
+    uint64_t knock_rounds;
+    int knocks_left;
     struct peer peers[PEERS];
     int silent;
     struct client table[CLIENTS];
@@ -158,6 +171,46 @@ static void on_connection(coir_acceptor *acceptor, coir_socket *socket, int resu
     go_on(peer);
 }
 
+/* ---- acceptors that close each other ---- */
+
+static void close_rival(int i)
+{
+    coir_acceptor *rival = w.rivals[i];
+    w.rivals[i] = NULL;
+    coir_acceptor_close(rival);
+}
+
+static void on_knock(coir_acceptor *acceptor, coir_socket *socket, int result, void *arg)
+{
+    (void)acceptor, (void)arg;
+    if (!socket)
+        passing(result);
+    coir_socket_close(socket);
+    for (int i = 0; i < RIVALS; i++)
+        if (below(2))
+            close_rival(i);
+}
+
+static void open_rivals(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    for (int i = 0; i < RIVALS; i++) {
+        int rc = w.rivals[i] ? 0
+                             : coir_acceptor_open(loop, strchr(rival_addresses[i], ':'), on_knock,
+                                                  NULL, &w.rivals[i]);
+        if (rc < 0)
+            passing(rc);
+    }
+    if (w.knock_rounds)
+        coir_timer_start(loop, timer, 1 + (coir_time)below(50 * COIR_MS), open_rivals, arg);
+}
+
+static void end_rivals(coir_loop *loop)
+{
+    coir_timer_stop(loop, &w.reopen);
+    for (int i = 0; i < RIVALS; i++)
+        close_rival(i);
+}
+
 static void look_whether_over(coir_loop *loop, coir_timer *timer, void *arg)
 {
     if (!w.over) {
@@ -169,6 +222,7 @@ static void look_whether_over(coir_loop *loop, coir_timer *timer, void *arg)
         return;
     }
     coir_acceptor_close(w.acceptor);
+    end_rivals(loop);
     for (struct peer *peer = w.peers; peer < w.peers + PEERS; peer++)
         if (peer->socket)
             drop(peer);
@@ -194,6 +248,8 @@ static int run_server(void *arg)
     while (open_loop(&loop) < 0)
         continue;
     listen_again(loop, &w.retry, NULL);
+    if (w.knock_rounds)
+        open_rivals(loop, &w.reopen, NULL);
     MUST_BE(coir_loop_run(loop), 0); /* 5 */
     coir_loop_free(loop);
     return 0;
@@ -344,6 +400,46 @@ static void visit(coir_loop *loop, coir_timer *timer, void *arg)
         end_visit(client, rc);
 }
 
+static void on_knock_ended(coir_socket *socket, ssize_t n, void *arg)
+{
+    struct knock *knock = arg;
+    MUST(n <= 0 && socket == knock->socket);
+    passing(n ? (int)n : -COIR_EEND);
+    coir_socket_close(socket);
+    w.knocks_left--;
+}
+
+static void on_knock_connected(coir_socket *socket, ssize_t result, void *arg)
+{
+    struct knock *knock = arg;
+    MUST(socket == knock->socket);
+    int rc =
+        result < 0 ? (int)result : coir_socket_read(socket, &knock->byte, 1, on_knock_ended, arg);
+    if (rc < 0)
+        on_knock_ended(socket, rc, arg);
+}
+
+static void knock_at_one(coir_loop *loop, int i)
+{
+    struct knock *knock = &w.knocks[i];
+    int rc =
+        coir_socket_connect(loop, rival_addresses[i], on_knock_connected, knock, &knock->socket);
+    if (rc < 0) {
+        passing(rc);
+        return;
+    }
+    w.knocks_left++;
+    MUST_BE(coir_socket_set_timeout(knock->socket, COIR_READ, patience), 0);
+}
+
+static void knock_at_all(coir_loop *loop, coir_timer *timer, void *arg)
+{
+    for (int i = 0, before = w.knocks_left; i < RIVALS && !before; i++)
+        knock_at_one(loop, i);
+    if (--w.knock_rounds)
+        coir_timer_start(loop, timer, (coir_time)below(100 * COIR_MS), knock_at_all, arg);
+}
+
 static int run_clients(void *arg)
 {
     coir_loop *loop;
@@ -356,6 +452,8 @@ static int run_clients(void *arg)
         client->number = i;
         coir_timer_start(loop, &client->pause, (1 + (coir_time)below(10)) * COIR_MS, visit, client);
     }
+    if (w.knock_rounds)
+        coir_timer_start(loop, &w.knocking, 10 * COIR_MS, knock_at_all, NULL);
     MUST_BE(coir_loop_run(loop), 0); /* 5 */
     coir_loop_free(loop);
     w.over = true;
@@ -397,6 +495,7 @@ int scenario(coir_sim *sim)
         return -ENOTSUP;
     memset(&w, 0, sizeof w);
     w.sim = sim;
+    w.knock_rounds = below(KNOCK_ROUNDS);
     MUST_BE(chaos_configure(sim), 0);
     if (!coir_sim_host(sim, "server", serve, NULL) ||
         !(w.clients = coir_sim_host(sim, "clients", be_everybody, NULL)))
