@@ -18,9 +18,7 @@
  * 9. A push that waits, or is about to, when its queue ends is refused soon: tasks on all workers
  *    push without a pause into queues that end a moment later.
  * 10. A push that waits behind one that gives up is let in at once, if it has room; where a fault
- *     delays the worker that it is on, as soon as that runs.
- * 11. A queue that has ended by its policy tells the outcomes of all that it has, though nothing is
- *     read any more and nothing is pushed. */
+ *     delays the worker that it is on, as soon as that runs. */
 #include <coir.h>
 #include <coir/sim.h>
 #include <errno.h>
@@ -32,7 +30,7 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { CLIENTS = 3, PUSHERS = 4, PUSHES = 12, LEN_MOST = 20000, HEAD = 6, BRIEF_QUEUES = 11 };
+enum { CLIENTS = 3, PUSHERS = 4, PUSHES = 12, LEN_MOST = 20000, HEAD = 6, BRIEF_QUEUES = 8 };
 static const coir_time patience = 100 * COIR_S;
 
 enum fate { NEVER, REFUSED, QUEUED, WRITTEN, DROPPED, FAILED };
@@ -335,102 +333,24 @@ static void check_copy(const coir_buffer *buffer, size_t len)
         MUST_BE(bytes[i], byte_of(0, 0, i));
 }
 
-/* One pusher's buffer, which it pushes again and again. */
-struct brief_pusher {
-    struct brief *brief;
-    coir_buffer *buffer;
-    size_t pushed, told; /* told: outcomes */
-};
-
-struct brief {
-    coir_write_queue *queue;
-    enum coir_overflow overflow;
-    uint64_t slowness;
-    size_t told;
-    bool ended; /* a push was refused */
-    struct brief_pusher pushers[PUSHERS];
-};
-
-/* Other threads may go on in each call. */
-static void take_a_while(const struct brief *brief)
-{
-    coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
-    for (uint64_t i = below(brief->slowness); i; i--)
-        MUST_BE(coir_write_queue_stats_get(brief->queue, &stats), 0);
-}
-
-static void on_brief_outcome(coir_buffer *buffer, int result, void *arg)
-{
-    struct brief *brief = arg;
-    struct brief_pusher *pusher = brief->pushers;
-    while (pusher->buffer != buffer)
-        MUST(++pusher < brief->pushers + PUSHERS);
-    take_a_while(brief);
-    pusher->told++;
-    brief->told++;
-    (void)result;
-}
-
-/* Nothing is read any more, perhaps: only the end of the queue ends every flush. */
-static void flush_briefly(struct brief_pusher *pusher)
-{
-    COIR_DEADLINE(coir_in((coir_time)below(100 * COIR_US)));
-    int rc = coir_write_queue_flush(pusher->brief->queue);
-    if (rc != -ETIME && rc != -ECANCELED)
-        MUST_BE(pusher->told, pusher->pushed); /* 5 */
-}
-
-static void push_until_the_end(struct brief_pusher *pusher)
-{
-    bool closes = pusher->brief->overflow == COIR_OVERFLOW_CLOSE;
-    uint64_t flushes = 1 + below(8);
-    int rc;
-    while ((rc = coir_write_queue_push(pusher->brief->queue, pusher->buffer)) == 0) {
-        pusher->pushed++;
-        if (below(flushes) == 0)
-            flush_briefly(pusher);
-        else if (below(2))
-            coir_sleep_for((coir_time)below((uint64_t)(60 * COIR_US) >> below(6)));
-        else if (closes)
-            take_a_while(pusher->brief);
-    }
-    MUST_BE(rc, -EPIPE);
-    pusher->brief->ended = true;
-    if (closes) /* 11 */
-        coir_write_queue_flush(pusher->brief->queue);
-    MUST(!closes || pusher->told == pusher->pushed);
-}
-
-/* Beside the pushes, on any worker. */
-static int flush_and_flush(void *arg)
-{
-    const struct brief *brief = arg;
-    while (!brief->ended) {
-        coir_write_queue_stats stats = COIR_WRITE_QUEUE_STATS;
-        MUST_BE(coir_write_queue_stats_get(brief->queue, &stats), 0);
-        COIR_DEADLINE(coir_in(100 * COIR_US));
-        int rc = coir_write_queue_flush(brief->queue);
-        if (rc == 0)
-            MUST(brief->told >= stats.items + stats.written); /* 5 */
-        take_a_while(brief);
-        coir_sleep_for((coir_time)below(10 * COIR_US));
-    }
-    return 0;
-}
-
 static int push_and_push(void *arg)
 {
-    struct brief_pusher *pusher = arg;
+    coir_write_queue *queue = arg;
     unsigned char bytes[300];
     size_t len = 1 + below(sizeof bytes);
     bool copies = below(4) == 0;
+    coir_buffer *buffer;
+    int rc;
     if (copies)
-        make_copy(bytes, len, &pusher->buffer);
+        make_copy(bytes, len, &buffer);
     else
-        pusher->buffer = make_buffer(0, 0);
-    push_until_the_end(pusher);
+        buffer = make_buffer(0, 0);
+    while ((rc = coir_write_queue_push(queue, buffer)) == 0)
+        continue;
+    MUST_BE(rc, -EPIPE);
     if (copies)
-        check_copy(pusher->buffer, len);
+        check_copy(buffer, len);
+    coir_buffer_unref(buffer);
     return 0;
 }
 
@@ -442,43 +362,30 @@ static void read_a_while(coir_stream *stream)
         continue;
 }
 
-static void make_brief_queue(struct brief *brief, coir_stream *stream)
-{
-    coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
-    brief->slowness = 1 + below(20);
-    brief->overflow = below(3) ? COIR_OVERFLOW_CLOSE : COIR_OVERFLOW_WAIT;
-    options.items_max = 1 + below(brief->overflow == COIR_OVERFLOW_CLOSE ? 4 : 2);
-    options.overflow = brief->overflow;
-    options.on_outcome = on_brief_outcome;
-    options.arg = brief;
-    MUST_BE(coir_write_queue_new_with(stream, &options, &brief->queue), 0);
-}
-
-/* By a close of either end, or by its policy; the queue is freed when no task pushes any more. */
+/* By a close of either end; the queue is freed when no task pushes any more. */
 static void use_brief_queue(void)
 {
-    struct brief brief = {0};
     coir_stream *ends[2];
+    coir_write_queue *queue;
+    coir_write_queue_options options = COIR_WRITE_QUEUE_OPTIONS;
+    options.items_max = 1 + below(2);
     MUST_BE(coir_duplex(1 + below(below(2) ? 10 : 1000), &ends[0], &ends[1]), 0);
-    make_brief_queue(&brief, ends[0]);
+    if (below(10))
+        MUST_BE(coir_write_queue_new_with(ends[0], &options, &queue), 0);
+    else
+        MUST_BE(coir_write_queue_new(ends[0], &queue), 0);
     COIR_SCOPE(scope);
-    for (uint64_t i = 0, count = 1 + below(below(2) ? 1 : PUSHERS); i < count; i++) {
-        brief.pushers[i].brief = &brief;
-        MUST_BE(spawn(scope, push_and_push, &brief.pushers[i]), 0);
-    }
-    if (below(3))
-        MUST_BE(spawn(scope, flush_and_flush, &brief), 0);
+    for (uint64_t i = 1 + below(PUSHERS); i; i--)
+        MUST_BE(spawn(scope, push_and_push, queue), 0);
     read_a_while(ends[1]);
     uint64_t first = below(2);
-    COIR_DEADLINE(coir_in(patience));
-    if (brief.overflow == COIR_OVERFLOW_CLOSE)
-        MUST_BE(coir_scope_wait(scope), 0); /* 11 */
     coir_close(ends[first]);
-    MUST_BE(coir_scope_wait(scope), 0);
+    {
+        COIR_DEADLINE(coir_in(patience));
+        MUST_BE(coir_scope_wait(scope), 0);
+    }
     coir_close(ends[1 - first]);
-    coir_write_queue_free(brief.queue);
-    for (int i = 0; i < PUSHERS; i++)
-        coir_buffer_unref(brief.pushers[i].buffer);
+    coir_write_queue_free(queue);
 }
 
 /* ---- a push behind one that gives up ---- */
