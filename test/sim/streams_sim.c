@@ -5,6 +5,8 @@
  * and a reset is told as one, after the bytes that came before it. A server that closes with bytes
  * unread resets, too, whoever has them. What a filter keeps is sent by whichever worker has it. A
  * limit of the peer's time that was set on a connection holds for the filter that is put over it.
+ * Who reads is given what has come, while writes of the same stream find no room and its peer reads
+ * no more before that has been read.
  */
 #include <coir.h>
 #include <coir/sim.h>
@@ -22,7 +24,7 @@ static const coir_time late = 5 * COIR_MS; /* at most, of a limit that passes */
 
 static coir_host *server;
 static int talks_left, in_memory;    /* of each client, the first */
-static size_t full[CLIENTS * TALKS]; /* how much a server has sent that keeps bytes; 0: not yet */
+static size_t full[CLIENTS * TALKS]; /* how much a server has sent in vain; 0: it is not done yet */
 static uint8_t fulls;
 
 /* What the first bytes of a connection say: how much each side is going to say; whether each
@@ -34,6 +36,7 @@ struct terms {
     uint8_t resets; /* the client sends some of it and resets; it hears nothing */
     uint8_t drops;  /* the server closes with bytes unread: the client hears a reset */
     uint8_t fills;  /* the server hands over a filter that keeps bytes. Its place in `full`, or 0 */
+    uint8_t stops;  /* the client stops reading until all that it sent is read. Its place, or 0 */
 };
 
 struct talk {
@@ -524,6 +527,64 @@ static int hear_all(struct talk *talk, const size_t *sent)
     return rc;
 }
 
+/* One who writes as much as there is room for, until the other has read all. */
+struct duel {
+    struct talk *talk;
+    size_t sent;
+    bool is_heard;
+};
+
+/* In pieces of a size of which a buffer holds some exactly, mostly. */
+static int write_while_there_is_room(void *arg)
+{
+    static const char data[1024];
+    struct duel *duel = arg;
+    ssize_t n = 0;
+    while (!duel->is_heard && (n >= 0 || again(n))) {
+        COIR_DEADLINE(soon());
+        n = coir_write(duel->talk->stream, data, sizeof data);
+        duel->sent += n > 0 ? (size_t)n : 0;
+    }
+    return again(n) || n > 0 ? 0 : (int)n;
+}
+
+/* Late, as much may have come before. */
+static int hear_late(void *arg)
+{
+    struct duel *duel = arg;
+    int rc = coir_sleep_for((coir_time)below(10 * COIR_MS));
+    rc = rc < 0 ? rc : hear_until(duel->talk, duel->talk->total);
+    duel->is_heard = true;
+    return rc;
+}
+
+/* The server's. */
+static int hear_while_blocked(struct talk *talk, size_t *ret_sent)
+{
+    struct duel duel = {.talk = talk};
+    COIR_SCOPE(both);
+    int rc = coir_go(both, write_while_there_is_room, &duel);
+    rc = rc < 0 ? rc : coir_go(both, hear_late, &duel);
+    rc = rc < 0 ? rc : coir_scope_wait(both);
+    must_be(rc != 0 || duel.sent > 0);
+    *ret_sent = duel.sent;
+    return rc < 0 ? rc : wait_for_the_client(talk);
+}
+
+/* The client's: reads now and then, and stops. */
+static int stop_reading(struct talk *talk, const size_t *sent)
+{
+    char data[6000];
+    int rc = send_all(talk);
+    ssize_t n = rc < 0 ? rc : 1;
+    for (uint64_t parts = below(4); parts && (n > 0 || again(n)); parts--) {
+        COIR_DEADLINE(soon());
+        n = coir_read(talk->stream, data, sizeof data);
+        talk->heard += n > 0 ? (size_t)n : 0;
+    }
+    return n > 0 || again(n) ? hear_all(talk, sent) : n < 0 ? (int)n : -COIR_EEND;
+}
+
 static struct terms draw_terms(bool is_in_memory)
 {
     struct terms terms = {
@@ -532,7 +593,10 @@ static struct terms draw_terms(bool is_in_memory)
     terms.drops = !terms.resets && !terms.is_masked && !is_in_memory && below(6) == 0;
     if (terms.is_masked && !is_in_memory && below(4) == 0)
         terms.fills = ++fulls;
-    terms.total = (uint16_t)below(terms.is_masked || is_in_memory ? LITTLE : TOTAL_MOST);
+    if (!terms.is_masked && !is_in_memory && !terms.resets && !terms.drops && below(6) == 0)
+        terms.stops = ++fulls;
+    bool little = terms.is_masked || is_in_memory || terms.stops;
+    terms.total = (uint16_t)below(little ? LITTLE : TOTAL_MOST);
     return terms;
 }
 
@@ -553,7 +617,9 @@ static int serve_one(void *arg)
         return drop_unread(stream);
     if (terms.fills)
         return fill(&(struct talk){.stream = stream, .is_masked = true}, &full[terms.fills - 1]);
-    struct talk talk = {.stream = stream, .first = below(terms.total + 1u)};
+    struct talk talk = {.stream = stream, .total = terms.total, .first = below(terms.total + 1u)};
+    if (terms.stops)
+        return hear_while_blocked(&talk, &full[terms.stops - 1]);
     return terms.resets ? hear_reset(&talk) : hold_talk(stream, &terms);
 }
 
@@ -603,6 +669,7 @@ static int talk_once(bool is_in_memory)
     if (rc >= 0)
         rc = terms.drops    ? hear_drop(&talk)
              : terms.fills  ? hear_all(&talk, &full[terms.fills - 1])
+             : terms.stops  ? stop_reading(&talk, &full[terms.stops - 1])
              : terms.resets ? send_and_reset(&talk)
                             : hold_talk(stream, &terms);
     return rc < 0 ? rc : coir_scope_wait(scope);
