@@ -18,7 +18,8 @@
  * 7. A close ends soon after close_timeout, although the peer sends on and does not close, and a
  *    message in parts is not gone on with; and so does what others wait for. The connection has
  *    ended then.
- * 8. A connection whose peer is silent ends when ping_interval and ping_timeout have passed.
+ * 8. A connection whose peer is silent ends when ping_interval and ping_timeout have passed, once
+ *    more where it has read something behind the first ping.
  * 9. Nobody else receives from a connection without a fiber; who else waits for it is told before
  *    its function hears of the end.
  * 10. Where only the latest message is kept, that one comes, whatever is pinged meanwhile.
@@ -540,7 +541,7 @@ static void fall_silent(void)
     size_t len = 0;
     if (coir_tcp_connect("server:80", &stream) < 0)
         return;
-    COIR_DEADLINE_AS(limit, coir_in(ping_interval + ping_timeout + 10 * COIR_S));
+    COIR_DEADLINE_AS(limit, coir_in(ping_interval + 2 * ping_timeout + 10 * COIR_S));
     ssize_t n = coir_write_all(stream, asks, sizeof asks);
     if (n == 0)
         n = coir_read_full(stream, text, sizeof text, &len);
