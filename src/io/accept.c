@@ -102,6 +102,7 @@ static void begin_wait(struct ci_seat *seat, struct ci_accept_op *op)
     enter_list(seat);
     op->next = seat->accepts;
     seat->accepts = op;
+    op->withdrawn = false;
     ci_bump(&seat->waiting);
     ci_fence(); /* pairs with the fence in ci_seat_end_all */
 }
@@ -133,7 +134,8 @@ static void end_wait(struct ci_seat *seat, struct ci_accept_op *op)
     *at = op->next;
     ci_drop(&seat->waiting);
     seat->streak = op->io.runnable ? 0 : seat->streak + 1;
-    if (op->io.future.result != -ECANCELED || op->fd != CI_LOOKS_AGAIN)
+    op->withdrawn = op->io.future.result == -ECANCELED;
+    if (!op->withdrawn || op->fd != CI_LOOKS_AGAIN)
         op->fd = (coir_fd)op->io.future.result;
 }
 
@@ -276,20 +278,27 @@ static coir_fd accept_now(struct ci_seat *seat)
     return (coir_fd)io.result;
 }
 
-/* An accept ends without a connection. The kernel wakes one waiter for each connection: it may have
- * been this accept, just before that was withdrawn. Another accept gets the connection then. */
-static void give_up(struct ci_seat *seat)
+/* The kernel wakes one waiter for each connection: it may have been an accept of this seat, just
+ * before that was withdrawn. Another accept gets the connection then. */
+static void take_for_others(struct ci_seat *seat)
 {
     coir_listener *listener = seat->listener;
     bool paused = ci_load_relaxed(&listener->shut) & CI_LISTENER_PAUSED;
-    if (is_waited_for(listener) && !paused && !listener->is_shared) {
-        ci_bump(&seat->waiting);
-        ci_fence(); /* as in begin_wait: the descriptor is not closed meanwhile */
-        coir_fd fd = is_closed(listener) ? -ECANCELED : accept_now(seat);
-        ci_drop(&seat->waiting);
-        if (fd >= 0)
-            pass_on(seat, fd);
-    }
+    if (!is_waited_for(listener) || paused || listener->is_shared)
+        return;
+    ci_bump(&seat->waiting);
+    ci_fence(); /* as in begin_wait: the descriptor is not closed meanwhile */
+    coir_fd fd = is_closed(listener) ? -ECANCELED : accept_now(seat);
+    ci_drop(&seat->waiting);
+    if (fd >= 0)
+        pass_on(seat, fd);
+}
+
+/* An accept ends without a connection. */
+static void give_up(struct ci_seat *seat)
+{
+    coir_listener *listener = seat->listener;
+    take_for_others(seat);
     if (!seat->accepts && (listener->seat_count > 1 || listener->was_passed))
         ci_listener_forget(listener); /* so that new clients wake others */
 }
@@ -315,6 +324,8 @@ static int finish(struct ci_seat *seat, struct ci_accept_op *op, int rc)
         pass_on(seat, op->fd);
     if (rc < 0)
         give_up(seat);
+    else if (ci_unlikely(op->withdrawn))
+        take_for_others(seat);
     ci_seat_pass_on(seat);
     ci_seat_unuse(seat);
     return rc;
@@ -342,6 +353,7 @@ static coir_future *accept_poll(coir_future *future)
         COIR_RETURN(future, ci_misused_elsewhere(listener->seats[0].worker, "coir_accept", NULL));
     ci_seat_use(seat);
     self->fd = CI_LOOKS_AGAIN;
+    self->withdrawn = false;
     if (runs_ahead(seat)) {
         COIR_AWAIT(future, sleep_op(self, catch_up_time));
         rc = (int)self->pause.future.result;

@@ -25,6 +25,8 @@
  * With epoll a worker stays registered when its accept has got a connection, as it mostly accepts
  * again at once. If it does not, it may be woken, alone, for a connection that others wait for. The
  * driver tells (`unwanted`), the connection becomes a spare, and the worker is registered no more.
+ * With io_uring an accept may have been woken just before its wait was withdrawn, so one that ends
+ * then, also with a spare, leaves no connection in the backlog that others wait for.
  *
  * A shared listener is registered so that its workers are woken beside one of the other process,
  * not in its place: a worker that is busy, or whose accept is withdrawn, would keep the connection
@@ -63,6 +65,7 @@ struct ci_accept_op {
     coir_stream **ret_stream;
     struct ci_accept_op *next; /* of those that wait at the seat */
     coir_fd fd;                /* a connection, or an error */
+    bool withdrawn;            /* its wait was, and no other has begun since */
 };
 CI_LEAVES_SPARE_WORDS(struct ci_accept_op, coir_open_op);
 _Static_assert(sizeof(struct ci_accept_op) <= CI_FIBER_OP_WORDS * sizeof(uint64_t),
