@@ -1,11 +1,11 @@
 /* A server with two listeners: tasks on all workers wait for both in one select, beside a task for
- * each listener that accepts all the time. Clients connect to both at the same moment, so that a
- * select often has both connections and keeps one. At last the listeners are closed while clients
- * come.
+ * each listener that accepts all the time, and may tell them that it does, whereupon they rest.
+ * Clients connect to both at the same moment, so that a select often has both connections and keeps
+ * one. At last the listeners are closed while clients come.
  *
  * What must hold:
- * 1. Each connection is served once, and soon: one that a select did not keep goes to an accept
- *    that waits.
+ * 1. Each connection is served once, and soon, though no other comes: one that a select did not
+ *    keep, or that was meant for a task that rests now, goes to an accept that waits.
  * 2. A connection that comes while the listeners are closed is served, or closed; nothing of it is
  *    left (the audit at the end of the world). */
 #include <coir.h>
@@ -18,14 +18,15 @@
 #include "sim/must.h"
 #include "sim/scenario.h"
 
-enum { LISTENERS = 2, SELECTORS = 3, VISITS = 5, KNOCKS = 8, LIMIT = 8 };
+enum { LISTENERS = 2, SELECTORS = 3, VISITS = 16, KNOCKS = 8, LIMIT = 8 };
 static const coir_time patience = 60 * COIR_S, soon = COIR_S;
 static const char *const addresses[] = {"server:80", "server:81"};
 
 static struct {
     coir_host *server;
     coir_listener *listeners[LISTENERS];
-    bool listens, over, closed;
+    coir_event enough; /* those that select are to rest */
+    bool tells, listens, all_served, ends, over, closed;
 } w;
 
 static void rest(coir_time most)
@@ -64,22 +65,25 @@ static int accept_all(void *arg)
     coir_stream *stream;
     COIR_SERVING_SCOPE(scope);
     int rc;
-    while ((rc = coir_accept(listener, &stream)) == 0)
+    while ((rc = coir_accept(listener, &stream)) == 0) {
+        if (w.tells)
+            coir_event_set(&w.enough);
         serve(scope, stream);
+    }
     MUST(w.over);
     return coir_scope_wait(scope);
 }
 
-/* Waits for both, or for the end of a short time. 1: got nothing. */
+/* Waits for both, or until it is told to rest, or for the end of a short time. 1: got nothing. */
 static int select_one(coir_scope *scope, int *ret_won)
 {
     coir_stream *streams[LISTENERS];
     coir_case cases[] = {coir_case_accept(w.listeners[0], &streams[0]),
-                         coir_case_accept(w.listeners[1], &streams[1]),
+                         coir_case_accept(w.listeners[1], &streams[1]), coir_case_event(&w.enough),
                          coir_case_after((coir_time)below(COIR_S))};
-    int won = coir_select(cases, below(2) ? 2 : 3);
+    int won = coir_select(cases, below(2) ? 3 : 4);
     *ret_won = won;
-    if (won < 0 || won == LISTENERS)
+    if (won < 0 || won >= LISTENERS)
         return won < 0 ? won : 1;
     if (cases[won].result == 0)
         serve(scope, streams[won]);
@@ -95,8 +99,9 @@ static int accept_of_both(void *arg)
     COIR_SERVING_SCOPE(scope);
     while (rc >= 0 && !w.over) {
         rc = select_one(scope, &won);
-        if (rc >= 0 && below(2))
+        if (rc >= 0 && (won == LISTENERS || below(2)))
             coir_sleep_for((coir_time)below(3 * (uint64_t)soon)); /* often for longer than `soon` */
+        coir_event_reset(&w.enough);
     }
     MUST(rc >= 0 || w.over);
     return coir_scope_wait(scope);
@@ -117,6 +122,7 @@ static int accept_until_closed(void *arg)
 static void close_listeners(void)
 {
     COIR_SERVING_SCOPE(scope);
+    coir_event_reset(&w.enough);
     for (uint64_t i = below(SELECTORS); i; i--)
         MUST_BE(coir_go(scope, accept_until_closed, NULL), 0);
     rest(4 * COIR_MS);
@@ -132,6 +138,7 @@ static int run_server(void *arg)
     (void)arg;
     uint64_t workers = (uint64_t)coir_worker_count(coir_runtime_current());
     coir_listen_options options = COIR_LISTEN_OPTIONS;
+    w.tells = below(4);
     options.connections_max = below(2) ? 0 : LIMIT; /* so that it counts them */
     for (int i = 0; i < LISTENERS; i++)
         MUST_BE(coir_tcp_listen_with(i ? ":81" : ":80", &options, &w.listeners[i]), 0);
@@ -141,6 +148,9 @@ static int run_server(void *arg)
         MUST_BE(coir_go_on(scope, (int)below(workers), accept_all, w.listeners[i]), 0);
     for (uint64_t i = 1 + below(SELECTORS); i; i--)
         MUST_BE(coir_go_on(scope, (int)below(workers), accept_of_both, arg), 0);
+    for (coir_time pause = 0; !w.all_served;)
+        MUST_BE(chaos_pause(&pause), 0);
+    w.ends = true;
     while (!w.over)
         MUST_BE(coir_sleep_for((coir_time)below(COIR_MS)), 0);
     coir_scope_cancel(scope);
@@ -202,9 +212,12 @@ static int be_everybody(void *arg)
     while (!w.listens)
         MUST_BE(coir_sleep_for(COIR_MS), 0);
     for (uint64_t visits = below(VISITS); visits; visits--) {
-        go_to_both(visit, 1);
+        go_to_both(visit, 1 + below(3));
         rest(2 * soon);
     }
+    w.all_served = true;
+    for (coir_time pause = 0; !w.ends;)
+        MUST_BE(chaos_pause(&pause), 0);
     go_to_both(knock, below(KNOCKS));
     chaos_await_end(w.server, patience);
     return 0;
