@@ -31,7 +31,8 @@ enum { CLIENTS = 4, BODY_MOST = 40000, REQUESTS_MOST = 3000 };
 static struct chaos chaos;
 static coir_host *web;
 static unsigned requests;
-static bool has_site; /* its files are on the disk */
+static bool has_site;             /* its files are on the disk */
+static unsigned stalling, stalls; /* visits that stall now; those that have begun to */
 static uint8_t runs[REQUESTS_MOST];
 
 /* ---- a directory of scripts ---- */
@@ -187,14 +188,34 @@ static int run_application(coir_stream *stream, void *arg)
     return 0;
 }
 
+static int serve_here(void *arg)
+{
+    (void)arg;
+    int rc = chaos_explains(coir_serve_tcp("0.0.0.0:9000", run_application, NULL));
+    return rc < 0 ? rc : -ECANCELED; /* ends the look at it */
+}
+
+/* Until it fails, or goes away: then who has a connection to it is refused another. */
+static int serve_for_a_while(void)
+{
+    COIR_SCOPE(scope);
+    int rc = coir_go(scope, serve_here, NULL);
+    while (rc == 0 && (chaos.over || chaos_below(&chaos, 20)))
+        rc = coir_sleep_for((coir_time)(100 + chaos_below(&chaos, 400)) * COIR_MS);
+    coir_scope_cancel(scope);
+    int served = coir_scope_wait(scope);
+    return rc < 0 ? rc : served;
+}
+
 static int serve_application(void *arg)
 {
     (void)arg;
-    int rc;
-    do
-        rc = chaos_explains(coir_serve_tcp("0.0.0.0:9000", run_application, NULL));
-    while (rc != -ECANCELED && coir_sleep_for(100 * COIR_MS) == 0);
-    return rc;
+    while (!coir_task_interrupted()) {
+        serve_for_a_while();
+        if (coir_sleep_for((coir_time)chaos_below(&chaos, chaos.over ? 100 : 1000) * COIR_MS) < 0)
+            break;
+    }
+    return -ECANCELED;
 }
 
 /* ---- the web server ---- */
@@ -233,7 +254,7 @@ static int serve_once(void)
     serves.address = "0.0.0.0:80";
     serves.body_timeout = 5 * COIR_S;
     options.address = "server:9000";
-    options.connections_max = 1 + chaos_below(&chaos, 4);
+    options.connections_max = 1 + chaos_below(&chaos, chaos_below(&chaos, 3) ? 1 : 4);
     options.idle_timeout = (coir_time)(1 + chaos_below(&chaos, 2000)) * COIR_MS;
     options.answer_timeout = 2 * COIR_S;
     options.connect_timeout = 2 * COIR_S;
@@ -387,7 +408,10 @@ static int visit_once(void)
         rc = coir_tcp_connect("web:80", &now.stream);
     if (rc < 0)
         return rc;
+    stalls += now.stalls;
+    stalling += now.stalls;
     rc = chaos_both(ask, hear, &now);
+    stalling -= now.stalls;
     coir_close(now.stream);
     return rc == -EPROTO && now.stalls ? 0 : rc;
 }
@@ -410,7 +434,7 @@ int scenario(coir_sim *sim)
     chaos = (struct chaos){.restart = start_application};
     web = NULL;
     has_site = false;
-    requests = 0;
+    requests = stalls = stalling = 0;
     memset(runs, 0, sizeof runs);
     return chaos_run(&chaos, sim, visit, CLIENTS);
 }
