@@ -153,6 +153,15 @@ static int read_to_end(const struct visitor *visitor)
     return status;
 }
 
+/* Closes its connection. False: what it saw may be the work of violence, or of a drain. */
+static bool end_strictly(struct visitor *visitor)
+{
+    bool drained = visitor->dialog.draining || visitor->drained_at;
+    coir_close(visitor->stream);
+    visitor->stream = NULL;
+    return visitor->strict && !drained;
+}
+
 static coir_time timeout_after(size_t sent, size_t head)
 {
     return !sent         ? requests.options.idle_timeout
@@ -186,10 +195,7 @@ static int stall(struct visitor *visitor)
     int rc = empty < 0 ? empty : coir_write_all(visitor->stream, request + !lf, sent + (size_t)lf);
     int status = rc < 0 ? rc : read_to_end(visitor);
     coir_time took = coir_now() - begin;
-    bool drained = visitor->dialog.draining || visitor->drained_at;
-    coir_close(visitor->stream);
-    visitor->stream = NULL;
-    if (!visitor->strict || drained)
+    if (!end_strictly(visitor))
         return rc;
     MUST_BE(status, sent ? 408 : 0);
     coir_time early = sent ? 0
@@ -252,10 +258,7 @@ static int trickle(struct visitor *visitor)
     coir_time told = coir_now();
     int rc = status < 0 ? status : send_on(visitor);
     coir_time ended = coir_now();
-    bool drained = visitor->dialog.draining || visitor->drained_at;
-    coir_close(visitor->stream);
-    visitor->stream = NULL;
-    if (!visitor->strict || drained)
+    if (!end_strictly(visitor))
         return rc;
     MUST_BE(status, 408);
     MUST(told - begin >= limit - COIR_S && told - begin <= limit + 3 * COIR_S);
@@ -283,12 +286,10 @@ static int sip(struct visitor *visitor)
             rc = n < 0 ? (int)n : -COIR_EEND;
         n = n < 0 ? 0 : n;
     }
-    bool drained = visitor->dialog.draining || visitor->drained_at,
-         may_drop = strcmp(scenario_driver, "io_uring") == 0 &&
+    bool may_drop = strcmp(scenario_driver, "io_uring") == 0 &&
                     coir_now() - begin >= requests.options.write_timeout;
-    coir_close(visitor->stream);
-    visitor->stream = NULL;
-    MUST(rc == 0 || !visitor->strict || drained || may_drop);
+    bool counts = end_strictly(visitor);
+    MUST(rc == 0 || !counts || may_drop);
     return visitor->strict && may_drop ? 0 : rc;
 }
 
@@ -305,10 +306,7 @@ static int send_in_vain(struct visitor *visitor)
         rc = rc < 0 ? rc : coir_write_all(visitor->stream, head + sent, 1);
     }
     int status = rc < 0 ? rc : read_to_end(visitor);
-    bool drained = visitor->dialog.draining || visitor->drained_at;
-    coir_close(visitor->stream);
-    visitor->stream = NULL;
-    if (!visitor->strict || drained)
+    if (!end_strictly(visitor))
         return rc;
     MUST(status == 200 || status == 413);
     return 0;
@@ -335,10 +333,7 @@ static int take_nothing(struct visitor *visitor)
     coir_time begin = coir_now();
     int rc = send_and_take_nothing(visitor);
     coir_time took = coir_now() - begin;
-    bool drained = visitor->dialog.draining || visitor->drained_at;
-    coir_close(visitor->stream);
-    visitor->stream = NULL;
-    if (!visitor->strict || drained)
+    if (!end_strictly(visitor))
         return rc;
     MUST(took >= options->write_timeout);
     if (options->rate_min == COIR_UNLIMITED) /* else it is longer */
